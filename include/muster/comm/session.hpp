@@ -1,0 +1,48 @@
+// The lifetime of MPI: started once by a command that needs it, finalised when the last owner goes. Asks for a thread
+// level and verifies it, sets MPI_ERRORS_RETURN before anything else is derived, knows hosts and the launcher.
+#pragma once
+
+#include <muster/comm/communicator.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace muster::comm {
+
+struct SessionOptions {
+  double deadline_s = 300;   ///< limit of every wait (run.deadline)
+};
+
+/// What the launcher says about this process, read from the environment before MPI starts.
+struct LaunchFacts {
+  int world_size = 1;                ///< as MPI says
+  int tasks_of_job = 0;              ///< as Slurm says (SLURM_NTASKS/SLURM_STEP_NUM_TASKS inside srun), 0: no such job
+  std::string launcher;              ///< "none", "mpirun", "srun"
+  int ranks_on_node = 1;
+  int cores_allowed = 1;             ///< affinity mask of this process
+  int cores_of_node = 1;             ///< union of the masks of the node's ranks
+  bool is_bound = false;             ///< the mask is smaller than the machine
+};
+
+class Session {
+ public:
+  virtual ~Session() = default;
+  virtual Communicator& world() = 0;
+  virtual const LaunchFacts& launch() const = 0;
+  virtual std::string library() const = 0;     ///< "Open MPI 4.1.4", for `muster info`
+  /// Ends all ranks at once with this code; used when an Error leaves a rank's main. Does not return.
+  [[noreturn]] virtual void abort(int exit_code) = 0;
+  /// Collective. Without it the destructor does not finalise (an exception is on its way).
+  virtual void close() = 0;
+};
+
+/// Starts MPI (a process without mpirun becomes a world of one). Call once.
+std::unique_ptr<Session> start_session(const SessionOptions& options);
+
+/// Throws Error(launch) with the flag that mends it: the job has N tasks but MPI says 1 (srun without --mpi), more threads
+/// than the affinity mask allows, more ranks x threads on a node than its cores (unless allow_oversubscribe).
+/// Collective: all ranks throw or none. Called before any file is written.
+void check_launch(Session& session, int threads_per_rank, bool allow_oversubscribe);
+
+}  // namespace muster::comm
