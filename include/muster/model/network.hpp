@@ -1,0 +1,75 @@
+// The network as a graph of ops: what the layer list of the config means, checked and with every shape known. Pure
+// data, no memory, no backend. Node i reads outputs of nodes before it (or the network's input, index `network_input`).
+#pragma once
+
+#include <muster/device/spec.hpp>
+#include <muster/model/layers.hpp>
+
+#include <span>
+
+#include <string>
+#include <vector>
+
+namespace muster::model {
+
+inline constexpr int network_input = -1;
+
+/// A trainable parameter. `name` is "<layer>.<weight|bias|gamma|beta>": the key of checkpoints.
+struct ParamInfo {
+  std::string name;
+  Shape shape;
+  Initializer initializer;
+  std::int64_t fan_in = 1;
+  std::int64_t fan_out = 1;
+};
+
+/// A running value that is not trained, e.g. "<layer>.running_mean".
+struct StateInfo {
+  std::string name;
+  Shape shape;
+  float initial = 0.0f;
+};
+
+struct Node {
+  std::string name;         ///< of the layer; fused layers are joined by "+"
+  std::string where;        ///< place in the config, for messages
+  device::OpSpec spec;
+  std::vector<int> inputs;  ///< node indices or network_input
+  Shape output;             ///< of one sample
+  std::vector<int> params;  ///< indices into Network::params
+  std::vector<int> states;
+};
+
+struct Network {
+  Shape input;              ///< of one sample
+  Shape output;             ///< of one sample: what the loss sees
+  std::vector<Node> nodes;  ///< in order of execution; the last one is the output
+  std::vector<ParamInfo> params;
+  std::vector<StateInfo> states;
+  device::LossSpec loss;
+  int top_k = 0;
+
+  std::int64_t parameter_count() const;
+  double forward_flops() const;                 ///< of one sample
+  /// Whether the samples of a batch need each other (batch norm of global scope).
+  bool has_global_statistics() const;
+  /// Largest group of a group-scope batch norm, 1 without: batches are cut at multiples of it.
+  std::int64_t batch_norm_group() const;
+  /// Shape of input k of a node, per sample.
+  const Shape& input_shape(const Node& node, std::size_t k) const;
+};
+
+/// Expands the layer list, infers and checks shapes, then joins layers whose tails fuse (conv+relu, batch_norm+add+relu,
+/// flatten+dense ...). Throws Error(usage) naming the layer, its place and the shapes.
+Network build_network(const ModelOptions& options);
+
+/// Fuses in place; part of build_network, separate for tests.
+void fuse(Network& network);
+
+/// One line per node: name, op, output shape, parameters. For `check` and the start-up log.
+std::vector<std::string> describe(const Network& network);
+
+/// Writes the start values of parameter `index` in plain order: a pure function of (seed, index, element).
+void initialise(const ParamInfo& param, int index, std::uint64_t seed, std::span<float> plain);
+
+}  // namespace muster::model

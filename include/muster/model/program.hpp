@@ -1,0 +1,122 @@
+// A network compiled for one micro-batch size: ops made once, one planned arena, everything bound. Running it allocates
+// nothing and looks nothing up. Owned and run by one thread.
+//
+// A pass is a list of segments. A segment ends where something must happen between ranks before the pass can go on (sums of
+// a two-phase op), or, backward, where a bucket of gradients is complete. The caller (train/step.cpp) runs the same
+// segment on all its micro-batches, then sums, then goes on.
+//
+//   forward:   conv bn0 | bn1 conv bn0 | bn1 dense          bn0, bn1: the phases of batch norm; | : sum the statistics
+//   backward:  dense ‖ bn0 | bn1 conv ‖ bn0 | bn1 conv ‖    ‖ : a bucket is complete
+#pragma once
+
+#include <muster/device/backend.hpp>
+#include <muster/model/network.hpp>
+#include <muster/model/parameters.hpp>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace muster::model {
+
+struct ProgramOptions {
+  std::int64_t rows = 0;               ///< micro-batch size, > 0
+  bool is_training = true;
+  bool is_deterministic = false;
+  int threads = 1;
+  std::int64_t bucket_elements = 1 << 18;
+};
+
+/// A stretch of a pass: calls [begin, end) of the program's call list.
+struct Segment {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::span<double> statistics;        ///< of this program; to be replaced by the global sums before the next segment; may be empty
+  Range gradients;                     ///< backward: the slice of the gradient arena that is final after this segment; may be empty
+};
+
+/// What one micro-batch contributed; sums over its rows.
+struct MicroBatchResult {
+  std::int64_t rows = 0;
+  double loss = 0;                     ///< sum of the rows' losses; may be NaN or Inf
+  std::int64_t correct = 0;            ///< class labels only
+  std::int64_t top_k_correct = 0;
+};
+
+class StoragePlan;
+
+class Program {
+ public:
+  /// Makes the ops. fixed_params: empty, or the layouts every parameter must have (an existing store's).
+  Program(const Network& network, device::Backend& backend, const ProgramOptions& options,
+          const std::vector<device::TensorDesc>& fixed_params);
+  ~Program();
+
+  /// The layouts of the network's parameters as this program wants them.
+  const std::vector<device::TensorDesc>& param_descs() const { return param_descs_; }
+  std::int64_t rows() const { return options_.rows; }
+
+  /// Allocates the arena and binds all ops. gradients: arena of the store's slices (training only), written by backward.
+  void bind(ParameterStore& store, std::span<float> gradients);
+
+  const std::vector<Segment>& forward_segments() const { return forward_segments_; }
+  const std::vector<Segment>& backward_segments() const { return backward_segments_; }
+
+  /// Copies rows() samples in (plain float32; targets int32 or float32 as the loss wants).
+  void load(const float* inputs, const void* targets);
+  void forward(std::size_t segment, const device::RunContext& context);
+  /// Loss, metrics and, in training, the gradient of the output.
+  MicroBatchResult loss(const device::RunContext& context);
+  /// after_op is called after every op: the place where communication makes progress.
+  void backward(std::size_t segment, const device::RunContext& context, const std::function<void()>& after_op);
+  /// Sums for running values, to be replaced by global sums before end_step.
+  std::span<double> deferred_statistics() { return deferred_; }
+  void end_step(const device::RunContext& context);
+
+  /// Plain copy of the network's output for all rows: [rows, output...].
+  void read_output(float* plain);
+
+  std::size_t arena_bytes() const;
+  /// "conv2d_1 conv2d jit:avx512_core 0.123 MiB saved" per op.
+  std::vector<std::string> describe() const;
+
+ private:
+  struct Compiled;  // one op with its wiring (src/model/compiled.hpp)
+  struct Call {
+    int node;
+    int phase;
+  };
+
+  void make_ops(const std::vector<device::TensorDesc>& fixed_params);
+  void plan_storage();
+  void bind_buffers(ParameterStore& store, std::span<float> gradients);
+  void bind_statistics();
+  void plan_forward();
+  void plan_backward(const ParameterStore& store);
+
+  const Network& network_;
+  device::Backend& backend_;
+  ProgramOptions options_;
+  std::vector<std::unique_ptr<Compiled>> ops_;
+  std::vector<device::TensorDesc> param_descs_;
+  device::TensorDesc input_desc_;
+  std::unique_ptr<device::LossOp> loss_op_;
+  std::unique_ptr<StoragePlan> storage_;
+  int input_storage_ = -1;
+  int scratch_storage_ = -1;
+  std::unique_ptr<device::Buffer> arena_;
+  std::vector<Call> forward_calls_, backward_calls_;
+  std::vector<Segment> forward_segments_, backward_segments_;
+  std::vector<double> statistics_;  // all ops' statistics side by side
+  std::span<double> deferred_;
+  void* input_ = nullptr;
+  void* output_ = nullptr;
+  void* output_grad_ = nullptr;
+  std::vector<float> row_loss_;
+  std::vector<float> plain_output_;
+  std::vector<std::byte> targets_;
+};
+
+}  // namespace muster::model

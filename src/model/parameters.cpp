@@ -1,0 +1,65 @@
+#include <muster/base/check.hpp>
+#include <muster/model/parameters.hpp>
+
+#include <algorithm>
+
+namespace muster::model {
+namespace {
+
+constexpr std::int64_t slice_alignment = 16;  // floats: 64 bytes
+
+bool ends_with_any(const std::string& name, const std::vector<std::string>& endings) {
+  return std::any_of(endings.begin(), endings.end(), [&](const std::string& ending) { return name.ends_with(ending); });
+}
+
+}  // namespace
+
+ParameterStore::ParameterStore(const Network& network, device::Backend& backend, std::vector<device::TensorDesc> descs)
+    : network_(network), backend_(backend), descs_(std::move(descs)), slices_(network.params.size()) {
+  MUSTER_CHECK_EQ(descs_.size(), network_.params.size());
+  for (auto node = network_.nodes.rbegin(); node != network_.nodes.rend(); ++node) {  // the order of the backward pass
+    for (int param : node->params) {
+      const auto p = static_cast<std::size_t>(param);
+      const std::int64_t count = descs_[p].padded_elements();
+      slices_[p] = {elements_, elements_ + count};
+      elements_ += (count + slice_alignment - 1) / slice_alignment * slice_alignment;
+    }
+  }
+  weights_ = backend_.allocate(static_cast<std::size_t>(std::max<std::int64_t>(elements_, 1)) * sizeof(float));
+  for (const StateInfo& state : network_.states)
+    states_.emplace_back(static_cast<std::size_t>(state.shape.elements()), state.initial);
+}
+
+std::span<float> ParameterStore::state(int index) { return states_[static_cast<std::size_t>(index)]; }
+
+void ParameterStore::initialise(std::uint64_t seed) {
+  for (std::size_t p = 0; p < network_.params.size(); ++p) {
+    std::vector<float> plain(static_cast<std::size_t>(network_.params[p].shape.elements()));
+    model::initialise(network_.params[p], static_cast<int>(p), seed, plain);
+    from_plain(static_cast<int>(p), plain, weights());
+  }
+  for (std::size_t s = 0; s < states_.size(); ++s) std::fill(states_[s].begin(), states_[s].end(), network_.states[s].initial);
+}
+
+std::vector<float> ParameterStore::to_plain(int param, std::span<const float> arena) const {
+  const auto p = static_cast<std::size_t>(param);
+  std::vector<float> plain(static_cast<std::size_t>(network_.params[p].shape.elements()));
+  backend_.to_plain(descs_[p], arena.data() + slices_[p].begin, plain.data());
+  return plain;
+}
+
+void ParameterStore::from_plain(int param, std::span<const float> plain, std::span<float> arena) const {
+  const auto p = static_cast<std::size_t>(param);
+  MUSTER_CHECK_EQ(static_cast<std::int64_t>(plain.size()), network_.params[p].shape.elements());
+  backend_.from_plain(descs_[p], plain.data(), arena.data() + slices_[p].begin);
+}
+
+std::vector<optim::ParamRun> ParameterStore::runs(const std::vector<std::string>& no_decay) const {
+  std::vector<optim::ParamRun> runs;
+  for (std::size_t p = 0; p < network_.params.size(); ++p)
+    runs.push_back({network_.params[p].name, slices_[p], !ends_with_any(network_.params[p].name, no_decay)});
+  std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.elements.begin < b.elements.begin; });
+  return runs;
+}
+
+}  // namespace muster::model

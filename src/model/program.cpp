@@ -1,0 +1,212 @@
+// Making and running a program. Where its buffers lie is decided in program_storage.cpp.
+#include <muster/model/program.hpp>
+
+#include "model/compiled.hpp"
+#include "model/storage_plan.hpp"
+
+#include <muster/base/check.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace muster::model {
+
+Program::Program(const Network& network, device::Backend& backend, const ProgramOptions& options,
+                 const std::vector<device::TensorDesc>& fixed_params)
+    : network_(network), backend_(backend), options_(options), param_descs_(network.params.size()) {
+  MUSTER_CHECK(options_.rows > 0, "rows {}", options_.rows);
+  input_desc_ = {network_.input.batched(options_.rows), DType::f32, nullptr};
+  make_ops(fixed_params);
+  loss_op_ = backend_.make_loss(network_.loss, ops_.back()->op->output(), options_.threads);
+  row_loss_.resize(static_cast<std::size_t>(options_.rows));
+  plain_output_.resize(static_cast<std::size_t>(network_.output.elements() * options_.rows));
+  const bool is_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
+  const std::int64_t targets = is_labels ? 1 : network_.output.elements();
+  targets_.resize(static_cast<std::size_t>(targets * options_.rows) * 4);
+}
+
+Program::~Program() = default;
+
+void Program::make_ops(const std::vector<device::TensorDesc>& fixed_params) {
+  std::vector<bool> needs_grad;  // per node: something before it, or itself, is trained
+  for (const Node& node : network_.nodes) {
+    auto compiled = std::make_unique<Compiled>();
+    device::OpRequest request;
+    request.spec = node.spec;
+    bool is_trained = !node.params.empty();
+    for (int source : node.inputs) {
+      const bool wants = source != network_input && needs_grad[static_cast<std::size_t>(source)];
+      request.inputs.push_back(source == network_input ? input_desc_ : ops_[static_cast<std::size_t>(source)]->op->output());
+      request.wants_input_grad.push_back(wants && options_.is_training);
+      is_trained = is_trained || wants;
+    }
+    for (int param : node.params)
+      if (!fixed_params.empty()) request.fixed_params.push_back(fixed_params[static_cast<std::size_t>(param)]);
+    request.is_training = options_.is_training;
+    request.is_deterministic = options_.is_deterministic;
+    request.threads = options_.threads;
+    try {
+      compiled->op = backend_.make(request);
+    } catch (const Error& error) {
+      fail(error.code(), "{}: layer '{}': {}", node.where, node.name, error.what());
+    }
+    compiled->inputs = request.inputs;
+    compiled->wants_input_grad = request.wants_input_grad;
+    compiled->runs_backward = options_.is_training && is_trained;
+    MUSTER_CHECK_EQ(compiled->op->params().size(), node.params.size());
+    for (std::size_t i = 0; i < node.params.size(); ++i)
+      param_descs_[static_cast<std::size_t>(node.params[i])] = compiled->op->params()[i];
+    needs_grad.push_back(is_trained);
+    ops_.push_back(std::move(compiled));
+  }
+}
+
+void Program::bind(ParameterStore& store, std::span<float> gradients) {
+  plan_storage();
+  bind_buffers(store, gradients);
+  bind_statistics();
+  plan_forward();
+  if (options_.is_training) plan_backward(store);
+}
+
+void Program::bind_statistics() {
+  std::size_t total = 0, deferred = 0;
+  for (const auto& c : ops_) {
+    const auto& traits = c->op->traits();
+    total += static_cast<std::size_t>(traits.forward_statistics + traits.backward_statistics);
+    deferred += static_cast<std::size_t>(traits.deferred_statistics);
+  }
+  statistics_.assign(total + deferred, 0.0);
+  deferred_ = std::span(statistics_).subspan(total, deferred);
+  std::size_t at = 0, deferred_at = 0;
+  const auto take = [](std::span<double> from, std::size_t& position, std::int64_t count) {
+    const auto piece = from.subspan(position, static_cast<std::size_t>(count));
+    position += static_cast<std::size_t>(count);
+    return piece;
+  };
+  for (const auto& c : ops_) {
+    const auto& traits = c->op->traits();
+    const auto forward = take(statistics_, at, traits.forward_statistics);
+    const auto backward = take(statistics_, at, traits.backward_statistics);
+    c->op->bind_statistics(forward, backward, take(deferred_, deferred_at, traits.deferred_statistics));
+    c->forward_statistics = forward;
+    c->backward_statistics = backward;
+  }
+}
+
+void Program::plan_forward() {
+  std::size_t begin = 0;
+  for (int node = 0; node < static_cast<int>(ops_.size()); ++node) {
+    const Compiled& c = *ops_[static_cast<std::size_t>(node)];
+    for (int phase = 0; phase < c.op->traits().forward_phases; ++phase) {
+      forward_calls_.push_back({node, phase});
+      if (phase + 1 < c.op->traits().forward_phases) {
+        forward_segments_.push_back({begin, forward_calls_.size(), c.forward_statistics, {}});
+        begin = forward_calls_.size();
+      }
+    }
+  }
+  forward_segments_.push_back({begin, forward_calls_.size(), {}, {}});
+}
+
+void Program::plan_backward(const ParameterStore& store) {
+  std::size_t begin = 0;
+  std::int64_t flushed = 0, finished = 0;
+  for (int node = static_cast<int>(ops_.size()) - 1; node >= 0; --node) {
+    const Compiled& c = *ops_[static_cast<std::size_t>(node)];
+    if (!c.runs_backward) continue;
+    for (int phase = 0; phase < c.op->traits().backward_phases; ++phase) {
+      backward_calls_.push_back({node, phase});
+      if (phase + 1 < c.op->traits().backward_phases) {
+        backward_segments_.push_back({begin, backward_calls_.size(), c.backward_statistics, {flushed, flushed}});
+        begin = backward_calls_.size();
+      }
+    }
+    for (int param : network_.nodes[static_cast<std::size_t>(node)].params) finished = std::max(finished, store.slice(param).end);
+    if (finished - flushed >= options_.bucket_elements) {
+      backward_segments_.push_back({begin, backward_calls_.size(), {}, {flushed, finished}});
+      begin = backward_calls_.size();
+      flushed = finished;
+    }
+  }
+  backward_segments_.push_back({begin, backward_calls_.size(), {}, {flushed, store.elements()}});
+}
+
+void Program::load(const float* inputs, const void* targets) {
+  std::memcpy(input_, inputs, input_desc_.bytes());
+  if (targets) std::memcpy(targets_.data(), targets, targets_.size());
+}
+
+void Program::forward(std::size_t segment, const device::RunContext& context) {
+  const Segment& s = forward_segments_[segment];
+  for (std::size_t i = s.begin; i < s.end; ++i) {
+    const Call call = forward_calls_[i];
+    ops_[static_cast<std::size_t>(call.node)]->op->forward(call.phase, context);
+  }
+}
+
+void Program::backward(std::size_t segment, const device::RunContext& context, const std::function<void()>& after_op) {
+  const Segment& s = backward_segments_[segment];
+  for (std::size_t i = s.begin; i < s.end; ++i) {
+    const Call call = backward_calls_[i];
+    Compiled& c = *ops_[static_cast<std::size_t>(call.node)];
+    c.op->backward(call.phase, context);
+    if (call.phase + 1 == c.op->traits().backward_phases)
+      for (std::size_t a = 0; a < c.accumulations.size(); ++a)
+        backend_.accumulate(c.bound_accumulations[a].destination, c.bound_accumulations[a].source, c.accumulations[a].desc);
+    after_op();
+  }
+}
+
+namespace {
+
+/// Adds to `result` how often the right class is the largest, or among the k largest, of each row. Ties count against.
+void count_correct(const float* rows, const std::int32_t* labels, std::int64_t classes, int top_k, MicroBatchResult& result) {
+  for (std::int64_t r = 0; r < result.rows; ++r) {
+    const float* row = rows + r * classes;
+    const float right = row[labels[r]];
+    std::int64_t not_smaller = 0;  // others at least as large; NaN anywhere makes the row wrong
+    for (std::int64_t c = 0; c < classes; ++c) not_smaller += c != labels[r] && !(row[c] < right);
+    result.correct += not_smaller == 0;
+    result.top_k_correct += not_smaller < top_k;
+  }
+}
+
+}  // namespace
+
+MicroBatchResult Program::loss(const device::RunContext& context) {
+  loss_op_->run(output_, targets_.data(), row_loss_.data(), output_grad_, context);
+  MicroBatchResult result;
+  result.rows = options_.rows;
+  for (float loss : row_loss_) result.loss += static_cast<double>(loss);
+  if (network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy) {
+    const float* rows = static_cast<const float*>(output_);
+    if (!ops_.back()->op->output().is_plain()) {
+      read_output(plain_output_.data());
+      rows = plain_output_.data();
+    }
+    count_correct(rows, reinterpret_cast<const std::int32_t*>(targets_.data()), network_.output[0], network_.top_k, result);
+  }
+  return result;
+}
+
+void Program::end_step(const device::RunContext& context) {
+  for (const auto& c : ops_) c->op->end_step(context);
+}
+
+void Program::read_output(float* plain) { backend_.to_plain(ops_.back()->op->output(), output_, plain); }
+
+std::size_t Program::arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
+
+std::vector<std::string> Program::describe() const {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    const auto& output = ops_[i]->op->output();
+    lines.push_back(fmt::format("{:<40} {:<12} {:<28} {}", network_.nodes[i].name, device::name_of(network_.nodes[i].spec),
+                                ops_[i]->op->implementation(), output.is_plain() ? "plain" : output.layout->describe()));
+  }
+  return lines;
+}
+
+}  // namespace muster::model

@@ -1,0 +1,159 @@
+// Where every buffer of a program lies. Time runs over the ops: forward of node i at i, the loss at N, backward of node i
+// at 2N - i. A value lives from its writing to its last reading; values share storage where a later one may overwrite an
+// earlier one (in-place ops) or equals it (the gradient that an add passes on).
+#include <muster/model/program.hpp>
+
+#include "model/compiled.hpp"
+#include "model/storage_plan.hpp"
+
+#include <muster/base/check.hpp>
+
+#include <algorithm>
+
+namespace muster::model {
+namespace {
+
+using device::OpTraits;
+
+/// Reader k of a value: input `input` of node `node`.
+struct Reader {
+  int node;
+  std::size_t input;
+};
+
+std::vector<std::vector<Reader>> readers_of(const Network& network) {
+  std::vector<std::vector<Reader>> readers(network.nodes.size());
+  for (int i = 0; i < static_cast<int>(network.nodes.size()); ++i) {
+    const Node& node = network.nodes[static_cast<std::size_t>(i)];
+    for (std::size_t k = 0; k < node.inputs.size(); ++k)
+      if (node.inputs[k] != network_input) readers[static_cast<std::size_t>(node.inputs[k])].push_back({i, k});
+  }
+  return readers;
+}
+
+bool reads_input_in_backward(const OpTraits& traits, std::size_t input) {
+  return input < traits.backward_reads_input.size() && traits.backward_reads_input[input];
+}
+
+}  // namespace
+
+void Program::plan_storage() {
+  storage_ = std::make_unique<StoragePlan>();
+  StoragePlan& plan = *storage_;
+  const int count = static_cast<int>(ops_.size());
+  const auto op_at = [&](int node) -> Compiled& { return *ops_[static_cast<std::size_t>(node)]; };
+  const auto node_at = [&](int node) -> const Node& { return network_.nodes[static_cast<std::size_t>(node)]; };
+  const auto backward_time = [&](int node) { return 2 * count - node; };
+  const auto readers = readers_of(network_);
+  const auto last_use_by = [&](int node, std::size_t input) {
+    const Compiled& c = op_at(node);
+    return c.runs_backward && reads_input_in_backward(c.op->traits(), input) ? backward_time(node) : node;
+  };
+
+  int input_last = 0;
+  for (int i = 0; i < count; ++i)
+    for (std::size_t k = 0; k < node_at(i).inputs.size(); ++k)
+      if (node_at(i).inputs[k] == network_input) input_last = std::max(input_last, last_use_by(i, k));
+  input_storage_ = plan.add(input_desc_.bytes(), -1, input_last);
+
+  // Forward: outputs and saved values. One scratch area serves all ops, since it is valid during one call only.
+  std::size_t scratch_bytes = 64;
+  for (int i = 0; i < count; ++i) {
+    Compiled& c = op_at(i);
+    const OpTraits& traits = c.op->traits();
+    int last = i == count - 1 ? count : i;
+    for (const Reader& reader : readers[static_cast<std::size_t>(i)]) last = std::max(last, last_use_by(reader.node, reader.input));
+    if (c.runs_backward && traits.backward_reads_output) last = std::max(last, backward_time(i));
+
+    const int source = node_at(i).inputs[0];
+    const bool is_in_place = traits.may_write_output_over_input && source != network_input &&
+                             plan.is_free_after(op_at(source).output, i) &&
+                             c.inputs[0].bytes() == c.op->output().bytes() &&
+                             std::count(node_at(i).inputs.begin(), node_at(i).inputs.end(), source) == 1;
+    if (is_in_place) {
+      c.output = op_at(source).output;
+      plan.join(c.output, i, last);
+    } else {
+      c.output = plan.add(c.op->output().bytes(), i, last);
+    }
+    if (traits.saved_bytes > 0) c.saved = plan.add(traits.saved_bytes, i, c.runs_backward ? backward_time(i) : i);
+    scratch_bytes = std::max(scratch_bytes, traits.scratch_bytes);
+  }
+  scratch_storage_ = plan.add(scratch_bytes, -1, 2 * count + 1);
+  if (!options_.is_training) return;
+
+  // Backward: gradients in the order in which they come to be.
+  op_at(count - 1).output_grad = plan.add(op_at(count - 1).op->output().bytes(), count, backward_time(count - 1));
+  for (int i = count - 1; i >= 0; --i) {
+    Compiled& c = op_at(i);
+    if (!c.runs_backward) continue;
+    const OpTraits& traits = c.op->traits();
+    const int now = backward_time(i);
+    MUSTER_CHECK(c.output_grad != no_storage, "no gradient reaches node {} '{}'", i, node_at(i).name);
+    c.input_grads.assign(node_at(i).inputs.size(), no_storage);
+
+    const auto later_writes = [&](int source) {  // further readers of the value will add their share then
+      std::vector<int> writes;
+      for (const Reader& other : readers[static_cast<std::size_t>(source)])
+        if (other.node < i) writes.push_back(backward_time(other.node));
+      return writes;
+    };
+
+    for (std::size_t k = 0; k < node_at(i).inputs.size(); ++k) {
+      if (!c.wants_input_grad[k]) continue;
+      const int source = node_at(i).inputs[k];
+      Compiled& producer = op_at(source);
+      const bool is_first = producer.output_grad == no_storage;
+      if (is_first && traits.passes_grad_through &&
+          plan.join_equal(c.output_grad, now, backward_time(source), later_writes(source))) {
+        producer.output_grad = c.output_grad;
+      } else if (is_first && k == 0 && traits.may_write_grad_over_grad && plan.is_free_after(c.output_grad, now) &&
+                 c.inputs[0].bytes() == c.op->output().bytes()) {
+        producer.output_grad = c.input_grads[k] = c.output_grad;
+        plan.join(c.output_grad, now, backward_time(source));
+      } else if (is_first) {
+        producer.output_grad = c.input_grads[k] = plan.add(c.inputs[k].bytes(), now, backward_time(source));
+      } else if (traits.passes_grad_through) {
+        c.accumulations.push_back({producer.output_grad, c.output_grad, c.inputs[k]});
+      } else {
+        c.input_grads[k] = plan.add(c.inputs[k].bytes(), now, now);
+        c.accumulations.push_back({producer.output_grad, c.input_grads[k], c.inputs[k]});
+      }
+    }
+  }
+}
+
+void Program::bind_buffers(ParameterStore& store, std::span<float> gradients) {
+  const MemoryPlan placed = storage_->place();
+  arena_ = backend_.allocate(std::max<std::size_t>(placed.arena_bytes, 64));
+  const auto address = [&](int storage) -> void* {
+    if (storage == no_storage) return nullptr;
+    return static_cast<std::byte*>(arena_->data()) + placed.offsets[static_cast<std::size_t>(storage)];
+  };
+  input_ = address(input_storage_);
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    Compiled& c = *ops_[i];
+    const Node& node = network_.nodes[i];
+    device::OpBuffers buffers;
+    for (int source : node.inputs)
+      buffers.inputs.push_back(source == network_input ? input_ : address(ops_[static_cast<std::size_t>(source)]->output));
+    buffers.output = address(c.output);
+    buffers.output_grad = address(c.output_grad);
+    for (std::size_t k = 0; k < node.inputs.size(); ++k)
+      buffers.input_grads.push_back(k < c.input_grads.size() ? address(c.input_grads[k]) : nullptr);
+    for (int param : node.params) {
+      const Range slice = store.slice(param);
+      buffers.params.push_back(store.weights().data() + slice.begin);
+      if (options_.is_training) buffers.param_grads.push_back(gradients.data() + slice.begin);
+    }
+    for (int state : node.states) buffers.state.push_back(store.state(state).data());
+    buffers.saved = address(c.saved);
+    buffers.scratch = address(scratch_storage_);
+    c.op->bind(buffers);
+    for (const Accumulation& a : c.accumulations) c.bound_accumulations.push_back({address(a.destination), address(a.source)});
+  }
+  output_ = address(ops_.back()->output);
+  output_grad_ = options_.is_training ? address(ops_.back()->output_grad) : nullptr;
+}
+
+}  // namespace muster::model
