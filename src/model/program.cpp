@@ -102,35 +102,37 @@ void Program::plan_forward() {
     for (int phase = 0; phase < c.op->traits().forward_phases; ++phase) {
       forward_calls_.push_back({node, phase});
       if (phase + 1 < c.op->traits().forward_phases) {
-        forward_segments_.push_back({begin, forward_calls_.size(), c.forward_statistics, {}});
+        forward_segments_.push_back({begin, forward_calls_.size(), c.forward_statistics, {}, {}});
         begin = forward_calls_.size();
       }
     }
   }
-  forward_segments_.push_back({begin, forward_calls_.size(), {}, {}});
+  forward_segments_.push_back({begin, forward_calls_.size(), {}, {}, {}});
 }
 
 void Program::plan_backward(const ParameterStore& store) {
   std::size_t begin = 0;
-  std::int64_t flushed = 0, finished = 0;
+  std::int64_t written = 0, announced = 0, finished = 0;
+  const auto end_segment = [&](std::span<double> statistics, bool is_bucket) {
+    backward_segments_.push_back({begin, backward_calls_.size(), statistics, {written, finished}, {}});
+    begin = backward_calls_.size();
+    written = finished;
+    if (is_bucket) backward_segments_.back().bucket = {announced, finished};
+    if (is_bucket) announced = finished;
+  };
   for (int node = static_cast<int>(ops_.size()) - 1; node >= 0; --node) {
     const Compiled& c = *ops_[static_cast<std::size_t>(node)];
     if (!c.runs_backward) continue;
-    for (int phase = 0; phase < c.op->traits().backward_phases; ++phase) {
+    const int phases = c.op->traits().backward_phases;
+    for (int phase = 0; phase < phases; ++phase) {
       backward_calls_.push_back({node, phase});
-      if (phase + 1 < c.op->traits().backward_phases) {
-        backward_segments_.push_back({begin, backward_calls_.size(), c.backward_statistics, {flushed, flushed}});
-        begin = backward_calls_.size();
-      }
+      if (phase + 1 < phases) end_segment(c.backward_statistics, finished - announced >= options_.bucket_elements);
     }
     for (int param : network_.nodes[static_cast<std::size_t>(node)].params) finished = std::max(finished, store.slice(param).end);
-    if (finished - flushed >= options_.bucket_elements) {
-      backward_segments_.push_back({begin, backward_calls_.size(), {}, {flushed, finished}});
-      begin = backward_calls_.size();
-      flushed = finished;
-    }
+    if (finished - announced >= options_.bucket_elements) end_segment({}, true);
   }
-  backward_segments_.push_back({begin, backward_calls_.size(), {}, {flushed, store.elements()}});
+  finished = store.elements();
+  end_segment({}, true);
 }
 
 void Program::load(const float* inputs, const void* targets) {
@@ -179,7 +181,11 @@ MicroBatchResult Program::loss(const device::RunContext& context) {
   loss_op_->run(output_, targets_.data(), row_loss_.data(), output_grad_, context);
   MicroBatchResult result;
   result.rows = options_.rows;
-  for (float loss : row_loss_) result.loss += static_cast<double>(loss);
+  for (float loss : row_loss_) {
+    const bool is_fine = std::abs(static_cast<double>(loss)) < loss_limit;
+    result.is_finite = result.is_finite && is_fine;
+    if (is_fine) result.loss_units += std::llround(static_cast<double>(loss) / loss_unit);
+  }
   if (network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy) {
     const float* rows = static_cast<const float*>(output_);
     if (!ops_.back()->op->output().is_plain()) {

@@ -33,14 +33,21 @@ struct ProgramOptions {
 struct Segment {
   std::size_t begin = 0;
   std::size_t end = 0;
-  std::span<double> statistics;        ///< of this program; to be replaced by the global sums before the next segment; may be empty
-  Range gradients;                     ///< backward: the slice of the gradient arena that is final after this segment; may be empty
+  std::span<double> statistics;  ///< of this program; to be replaced by the global sums before the next segment; may be empty
+  Range gradients;               ///< backward: the slice of the gradient arena that this segment has written; may be empty
+  Range bucket;                  ///< backward: the slice to be reduced from here on; covers one or several `gradients`
 };
+
+/// Losses are summed in fixed point, so that the sum does not depend on the order of the rows, hence not on the rank count.
+inline constexpr double loss_unit = 1.0 / (1 << 20);
+/// A row's loss above this (or NaN) counts as not finite.
+inline constexpr double loss_limit = 6.8e10;
 
 /// What one micro-batch contributed; sums over its rows.
 struct MicroBatchResult {
   std::int64_t rows = 0;
-  double loss = 0;                     ///< sum of the rows' losses; may be NaN or Inf
+  std::int64_t loss_units = 0;         ///< sum of the rows' losses in loss_unit
+  bool is_finite = true;               ///< every row's loss is a number below loss_limit
   std::int64_t correct = 0;            ///< class labels only
   std::int64_t top_k_correct = 0;
 };

@@ -1,0 +1,51 @@
+// The one factory: from a config and the job's ranks to everything a replica needs to train. Members are declared in
+// order of dependence, so destruction is the reverse. Owned by the training command.
+#pragma once
+
+#include <muster/comm/communicator.hpp>
+#include <muster/model/network.hpp>
+#include <muster/train/options.hpp>
+#include <muster/train/step.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace muster::train {
+
+/// How the batch is cut for this config and number of replicas: bitwise mode takes the grains of the config, fast mode one per
+/// replica and accumulation.
+parallel::GrainPlan grain_plan(const Config& config, const model::Network& network, int replicas, int replica);
+
+/// Compute threads per rank: as configured, else 1 in bitwise mode, else the cores of the affinity mask.
+int thread_count(const Config& config, int cores_allowed);
+
+class Replica {
+ public:
+  /// Collective. dataset_size: samples of an epoch (full and tail batch are compiled). Throws Error(usage | device).
+  Replica(const Config& config, comm::Communicator& data, std::int64_t dataset_size, int threads);
+  /// Collective: releases what is shared between ranks. Not called while an exception is in flight.
+  void close();
+
+  const Config& config;
+  comm::Communicator& data;
+  int threads;
+  model::Network network;
+  parallel::GrainPlan plan;
+  std::unique_ptr<device::Backend> backend;
+  std::unique_ptr<ReplicaPrograms> programs;
+  std::unique_ptr<model::ParameterStore> store;
+  std::unique_ptr<parallel::GradientReducer> reducer;
+  std::unique_ptr<parallel::GrainAccumulator> accumulator;
+  std::unique_ptr<parallel::StatisticSum> statistics;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::vector<std::unique_ptr<device::Buffer>> state_buffers;
+  std::vector<std::span<float>> optimizer_state;  ///< one arena per slot of the optimizer, laid out as the weights
+  std::vector<optim::ParamRun> runs;
+  std::unique_ptr<Step> step;
+
+  /// Lines of the start-up table: network, memory, reduction.
+  std::vector<std::string> describe() const;
+};
+
+}  // namespace muster::train

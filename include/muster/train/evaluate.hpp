@@ -1,0 +1,44 @@
+// Evaluation: the test split in index order, in micro-batches of a size that does not depend on the rank count, sums in
+// integers, so that every rank count prints the same digits.
+#pragma once
+
+#include <muster/comm/communicator.hpp>
+#include <muster/model/program.hpp>
+#include <muster/train/options.hpp>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace muster::train {
+
+struct EvalResult {
+  std::int64_t samples = 0;
+  double loss = 0;                      ///< mean over the samples
+  double accuracy = 0;                  ///< class labels only, else 0
+  double top_k_accuracy = 0;
+  std::vector<std::int64_t> confusion;  ///< [classes, classes] row = label, column = prediction; only if asked for
+  bool is_finite = true;
+  bool is_stopped = false;              ///< a stop was requested on some rank before the end: the figures are partial
+};
+
+class Evaluator {
+ public:
+  Evaluator(const Config& config, const model::Network& network, device::Backend& backend, model::ParameterStore& store,
+            comm::Communicator& data, int threads);
+  /// Collective. Opens config.data.test (which must be set).
+  EvalResult run(bool wants_confusion);
+
+ private:
+  model::Program& program(std::int64_t rows);
+
+  const Config& config_;
+  const model::Network& network_;
+  device::Backend& backend_;
+  model::ParameterStore& store_;
+  comm::Communicator& data_;
+  int threads_;
+  std::map<std::int64_t, std::unique_ptr<model::Program>> programs_;  // by rows
+};
+
+}  // namespace muster::train

@@ -1,0 +1,63 @@
+// All compiled programs of one replica: for every global batch size that occurs (full and tail) the micro-batches it is
+// run in. Made once before training; a step only looks its batch plan up.
+#pragma once
+
+#include <muster/model/program.hpp>
+#include <muster/parallel/data/grains.hpp>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace muster::train {
+
+/// One grain of the global batch on this replica.
+struct MicroBatch {
+  std::int64_t grain = 0;
+  Range rows;                          ///< of the global batch; may be empty
+  model::Program* program = nullptr;   ///< null when rows is empty
+  device::RunContext context;          ///< filled in by the step
+};
+
+/// Micro-batches that go through the network together, segment by segment.
+using Wave = std::vector<MicroBatch>;
+
+struct BatchPlan {
+  Range rows;                 ///< this replica's rows of the global batch
+  std::vector<Wave> waves;
+};
+
+/// Where samples of a batch need each other (global batch norm) all micro-batches form one wave, each with its own
+/// activations; otherwise each is a wave by itself and they share the memory.
+class ReplicaPrograms {
+ public:
+  /// The first program, for the full batch: it decides the layouts of the parameters.
+  ReplicaPrograms(const model::Network& network, device::Backend& backend, const parallel::GrainPlan& plan,
+                  const model::ProgramOptions& options, std::int64_t batch);
+  const std::vector<device::TensorDesc>& param_descs() const { return lead_->param_descs(); }
+
+  /// Binds the first program and makes those for all batch sizes.
+  void bind(model::ParameterStore& store, std::span<float> gradients, const std::vector<std::int64_t>& batch_sizes);
+  /// The plan for a global batch of that size; must be one of those given to bind.
+  BatchPlan& plan_for(std::int64_t batch);
+  /// The program of the full batch: its segments are everybody's segments, and it carries the running values.
+  model::Program& lead() { return *lead_; }
+  std::size_t arena_bytes() const;
+  std::int64_t input_elements() const { return network_.input.elements(); }   ///< floats per sample
+  std::int64_t target_bytes() const;                                          ///< per sample
+
+ private:
+  model::Program& program(std::int64_t rows, std::size_t instance);
+
+  const model::Network& network_;
+  device::Backend& backend_;
+  parallel::GrainPlan plan_;
+  model::ProgramOptions options_;
+  model::ParameterStore* store_ = nullptr;
+  std::span<float> gradients_;
+  std::unique_ptr<model::Program> lead_;
+  std::map<std::int64_t, std::vector<std::unique_ptr<model::Program>>> others_;  // by rows
+  std::map<std::int64_t, BatchPlan> plans_;                                      // by global batch size
+};
+
+}  // namespace muster::train

@@ -1,0 +1,15 @@
+// SIGTERM and SIGUSR1 ask for a stop: the run saves and exits 75. A second such signal, and SIGINT twice, end the process at
+// once. The handlers only set a flag; every loop polls it.
+#pragma once
+
+namespace muster::train {
+
+/// Installs the handlers (idempotent).
+void install_signal_handlers();
+bool is_stop_requested();
+/// "SIGTERM", "SIGUSR1", "SIGINT" or "".
+const char* stop_signal_name();
+/// For tests: forgets a request.
+void clear_stop_request();
+
+}  // namespace muster::train

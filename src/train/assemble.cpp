@@ -1,0 +1,107 @@
+#include <muster/train/assemble.hpp>
+
+#include <muster/base/error.hpp>
+#include <muster/base/text.hpp>
+#include <muster/dataset/sampler.hpp>
+
+#include <algorithm>
+
+namespace muster::train {
+namespace {
+
+constexpr std::int64_t default_grains = 8;
+
+bool is_bitwise(const Config& config) { return config.run.reproducible == "bitwise"; }
+
+std::vector<std::int64_t> batch_sizes(std::int64_t dataset_size, std::int64_t batch) {
+  std::vector<std::int64_t> sizes;
+  if (dataset_size >= batch) sizes.push_back(batch);
+  if (dataset_size % batch != 0) sizes.push_back(dataset_size % batch);
+  return sizes;
+}
+
+std::int64_t widest_statistics(const model::Program& program, std::int64_t deferred) {
+  std::size_t width = static_cast<std::size_t>(deferred);
+  for (const auto* segments : {&program.forward_segments(), &program.backward_segments()})
+    for (const auto& segment : *segments) width = std::max(width, segment.statistics.size());
+  return static_cast<std::int64_t>(std::max<std::size_t>(width, 1));
+}
+
+std::unique_ptr<parallel::GradientReducer> make_reducer(const Config& config, comm::Communicator& data,
+                                                        const parallel::GrainPlan& plan, std::int64_t elements, int threads) {
+  const parallel::ReducerOptions options{
+      elements, config.parallel.wire == "bf16" ? parallel::Wire::bf16 : parallel::Wire::fp32, threads};
+  if (config.parallel.strategy == "multi_worker_mirrored") return parallel::make_multi_worker(data, plan, options);
+  return parallel::make_mirrored(data, plan, options);
+}
+
+}  // namespace
+
+parallel::GrainPlan grain_plan(const Config& config, const model::Network& network, int replicas, int replica) {
+  parallel::GrainPlan plan;
+  plan.replicas = replicas;
+  plan.replica = replica;
+  plan.unit = network.batch_norm_group();
+  const std::int64_t units = (config.data.batch + plan.unit - 1) / plan.unit;
+  if (!is_bitwise(config)) plan.grains = replicas * config.run.accumulate;
+  else plan.grains = config.parallel.grains > 0 ? config.parallel.grains : std::min(default_grains, units);
+  return plan;
+}
+
+int thread_count(const Config& config, int cores_allowed) {
+  if (config.device.threads > 0) return config.device.threads;
+  return is_bitwise(config) ? 1 : std::max(cores_allowed, 1);
+}
+
+Replica::Replica(const Config& given, comm::Communicator& communicator, std::int64_t dataset_size, int thread_number)
+    : config(given), data(communicator), threads(thread_number), network(model::build_network(given.model)),
+      plan(grain_plan(given, network, communicator.size(), communicator.rank())) {
+  device::DeviceOptions device_options = config.device;
+  device_options.threads = threads;
+  backend = device::make_backend(device_options);
+
+  model::ProgramOptions options;
+  options.is_deterministic = is_bitwise(config);
+  options.threads = threads;
+  options.bucket_elements = std::max<std::int64_t>(config.parallel.bucket_kib * 1024 / 4, 1);
+  const auto sizes = batch_sizes(dataset_size, config.data.batch);
+  programs = std::make_unique<ReplicaPrograms>(network, *backend, plan, options, sizes.front());
+  store = std::make_unique<model::ParameterStore>(network, *backend, programs->param_descs());
+
+  reducer = make_reducer(config, data, plan, store->elements() + control_elements, threads);
+  accumulator = std::make_unique<parallel::GrainAccumulator>(plan, *reducer, threads);
+  programs->bind(*store, reducer->partial(0), sizes);
+  const auto deferred = static_cast<std::int64_t>(programs->lead().deferred_statistics().size());
+  statistics = parallel::make_statistic_sum(data, plan, widest_statistics(programs->lead(), deferred));
+
+  optimizer = optim::make_optimizer(config.optimizer);
+  for (std::size_t slot = 0; slot < optimizer->slots().size(); ++slot) {
+    state_buffers.push_back(backend->allocate(static_cast<std::size_t>(std::max<std::int64_t>(store->elements(), 1)) * sizeof(float)));
+    optimizer_state.emplace_back(static_cast<float*>(state_buffers.back()->data()), static_cast<std::size_t>(store->elements()));
+  }
+  runs = store->runs(config.optimizer.no_decay);
+  step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *statistics, *optimizer, optimizer_state,
+                                          runs, plan, config.run.seed, config.optimizer.clip_norm, threads});
+}
+
+void Replica::close() {
+  statistics->close();
+  reducer->close();
+}
+
+std::vector<std::string> Replica::describe() const {
+  const auto bytes = [](std::int64_t floats) { return human_bytes(static_cast<std::uint64_t>(floats) * sizeof(float)); };
+  return {
+      fmt::format("network     {} layers, {} parameters, {:.3g} GFLOP per sample forward", network.nodes.size(),
+                  network.parameter_count(), network.forward_flops() * 1e-9),
+      fmt::format("device      {}, {} thread{} per rank", backend->describe(), threads, threads == 1 ? "" : "s"),
+      fmt::format("batch       {} in {} grain{}, {} replica{}", config.data.batch, plan.grains, plan.grains == 1 ? "" : "s",
+                  plan.replicas, plan.replicas == 1 ? "" : "s"),
+      fmt::format("reduction   {}", reducer->describe()),
+      fmt::format("memory      parameters {}, gradients {}, optimizer {}, activations {} per rank", bytes(store->elements()),
+                  bytes(store->elements() * reducer->partials()), bytes(store->elements() * static_cast<std::int64_t>(optimizer_state.size())),
+                  human_bytes(programs->arena_bytes())),
+  };
+}
+
+}  // namespace muster::train

@@ -1,0 +1,72 @@
+#include <muster/train/programs.hpp>
+
+#include <muster/base/check.hpp>
+
+#include <map>
+
+namespace muster::train {
+
+ReplicaPrograms::ReplicaPrograms(const model::Network& network, device::Backend& backend, const parallel::GrainPlan& plan,
+                                 const model::ProgramOptions& options, std::int64_t batch)
+    : network_(network), backend_(backend), plan_(plan), options_(options) {
+  const auto sizes = plan_.micro_batch_sizes(batch);
+  MUSTER_CHECK(!sizes.empty(), "replica {} of {} has no rows of a full batch of {}", plan_.replica, plan_.replicas, batch);
+  options_.rows = sizes.back();
+  for (std::int64_t size : sizes) options_.rows = std::max(options_.rows, size);
+  lead_ = std::make_unique<model::Program>(network_, backend_, options_, std::vector<device::TensorDesc>{});
+}
+
+void ReplicaPrograms::bind(model::ParameterStore& store, std::span<float> gradients,
+                           const std::vector<std::int64_t>& batch_sizes) {
+  store_ = &store;
+  gradients_ = gradients;
+  lead_->bind(store, gradients);
+  const bool is_one_wave = network_.has_global_statistics();
+  for (std::int64_t batch : batch_sizes) {
+    BatchPlan plan{plan_.rows_of_replica(plan_.replica, batch), {}};
+    std::map<std::int64_t, std::size_t> used;  // instances of each size in the wave
+    const Range grains = plan_.grains_of(plan_.replica);
+    for (std::int64_t grain = grains.begin; grain < grains.end; ++grain) {
+      MicroBatch micro{grain, plan_.rows_of_grain(grain, batch), nullptr, {}};
+      const std::size_t instance = is_one_wave ? used[micro.rows.size()]++ : 0;
+      if (!micro.rows.empty()) micro.program = &program(micro.rows.size(), instance);
+      if (plan.waves.empty() || !is_one_wave) plan.waves.emplace_back();
+      plan.waves.back().push_back(micro);
+    }
+    plans_.emplace(batch, std::move(plan));
+  }
+}
+
+model::Program& ReplicaPrograms::program(std::int64_t rows, std::size_t instance) {
+  const bool is_lead_size = rows == lead_->rows();
+  if (is_lead_size && instance == 0) return *lead_;
+  auto& instances = others_[rows];
+  const std::size_t index = is_lead_size ? instance - 1 : instance;
+  if (index == instances.size()) {
+    model::ProgramOptions options = options_;
+    options.rows = rows;
+    instances.push_back(std::make_unique<model::Program>(network_, backend_, options, store_->descs()));
+    instances.back()->bind(*store_, gradients_);
+  }
+  return *instances[index];
+}
+
+BatchPlan& ReplicaPrograms::plan_for(std::int64_t batch) {
+  const auto found = plans_.find(batch);
+  MUSTER_CHECK(found != plans_.end(), "no plan for a batch of {}", batch);
+  return found->second;
+}
+
+std::size_t ReplicaPrograms::arena_bytes() const {
+  std::size_t bytes = lead_->arena_bytes();
+  for (const auto& [rows, instances] : others_)
+    for (const auto& instance : instances) bytes += instance->arena_bytes();
+  return bytes;
+}
+
+std::int64_t ReplicaPrograms::target_bytes() const {
+  const bool is_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
+  return is_labels ? 4 : network_.output.elements() * 4;
+}
+
+}  // namespace muster::train

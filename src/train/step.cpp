@@ -1,0 +1,186 @@
+// One training step, in the words of a textbook:
+//
+//   forward   every micro-batch goes through the network, segment by segment; where the samples of the whole batch need
+//             each other (batch norm) their sums are taken over all replicas before the next segment
+//   loss      and its gradient with respect to the network's output, divided by the global number of samples
+//   backward  the chain rule from the last layer to the first; a bucket of gradients is reduced over the replicas as soon
+//             as its last gradient is ready, while the backward pass goes on
+//   update    every replica applies the same optimizer to the same summed gradient, so the weights stay equal
+//
+// The same text serves one rank and many, one micro-batch and many.
+#include <muster/train/step.hpp>
+
+#include <muster/base/check.hpp>
+#include <muster/base/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace muster::train {
+namespace {
+
+// Control words behind the last gradient.
+constexpr std::int64_t stop_word = 0;       // replicas that ask for a stop
+constexpr std::int64_t bad_loss_word = 1;   // micro-batches whose loss is NaN or Inf
+
+}  // namespace
+
+Step::Step(const StepParts& parts) : parts_(parts), make_progress_([this] { parts_.reducer.progress(); }) {
+  const auto grains = static_cast<std::size_t>(parts_.plan.grains_of(parts_.plan.replica).size());
+  deferred_.resize(grains * parts_.programs.lead().deferred_statistics().size());
+  std::size_t width = 0;
+  for (const auto& segment : parts_.programs.lead().forward_segments()) width = std::max(width, segment.statistics.size());
+  for (const auto& segment : parts_.programs.lead().backward_segments()) width = std::max(width, segment.statistics.size());
+  totals_.resize(width);
+  grain_statistics_.resize(width * grains);
+}
+
+StepResult Step::run(const dataset::Batch& batch, std::int64_t step, double lr, bool requests_stop) {
+  StepResult result;
+  requests_stop_ = requests_stop;
+  BatchPlan& plan = parts_.programs.plan_for(batch.position.rows);
+  begin(batch, plan, step);
+  for (Wave& wave : plan.waves) {
+    load(batch, plan, wave);
+    forward(wave);
+    loss(wave, result);
+    backward(wave, &wave == &plan.waves.back());
+  }
+  result.reduce = parts_.reducer.finish();
+  update(step, lr, result);
+  if (result.is_finite) update_running_values(step, batch.position.rows);
+  return result;
+}
+
+void Step::begin(const dataset::Batch& batch, BatchPlan& plan, std::int64_t step) {
+  MUSTER_CHECK_EQ(batch.rows.begin, plan.rows.begin);
+  MUSTER_CHECK_EQ(batch.rows.end, plan.rows.end);
+  set_error_step(step);
+  for (Wave& wave : plan.waves)
+    for (MicroBatch& micro : wave) micro.context = {parts_.seed, step, micro.rows.begin, batch.position.rows};
+  is_local_loss_finite_ = true;
+  std::ranges::fill(deferred_, 0.0);
+  parts_.reducer.begin_step(step);
+}
+
+void Step::load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave) {
+  const auto& programs = parts_.programs;
+  for (MicroBatch& micro : wave) {
+    if (!micro.program) continue;
+    const std::int64_t row = micro.rows.begin - plan.rows.begin;
+    const auto* targets = static_cast<const std::byte*>(batch.targets) + row * programs.target_bytes();
+    micro.program->load(batch.inputs + row * programs.input_elements(), targets);
+  }
+}
+
+void Step::forward(Wave& wave) {
+  const std::size_t segments = parts_.programs.lead().forward_segments().size();
+  for (std::size_t s = 0; s < segments; ++s) {
+    for (MicroBatch& micro : wave)
+      if (micro.program) micro.program->forward(s, micro.context);
+    sum_statistics(wave, &model::Program::forward_segments, s);
+  }
+}
+
+void Step::loss(Wave& wave, StepResult& result) {
+  for (MicroBatch& micro : wave) {
+    if (!micro.program) continue;
+    const model::MicroBatchResult sums = micro.program->loss(micro.context);
+    result.sums.rows += sums.rows;
+    result.sums.loss_units += sums.loss_units;
+    result.sums.correct += sums.correct;
+    result.sums.top_k_correct += sums.top_k_correct;
+    is_local_loss_finite_ = is_local_loss_finite_ && sums.is_finite;
+    keep_deferred_statistics(micro);
+  }
+}
+
+void Step::backward(Wave& wave, bool is_last_wave) {
+  const auto& segments = parts_.programs.lead().backward_segments();
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    const bool is_last_segment = s + 1 == segments.size();
+    for (MicroBatch& micro : wave) {
+      if (micro.program) micro.program->backward(s, micro.context, make_progress_);
+      add_gradient(micro, segments[s].gradients, is_last_segment);
+    }
+    Range bucket = segments[s].bucket;
+    if (is_last_segment) bucket.end += control_elements;
+    if (is_last_wave && !bucket.empty()) parts_.reducer.ready(bucket);
+    sum_statistics(wave, &model::Program::backward_segments, s);
+  }
+}
+
+void Step::update(std::int64_t step, double lr, StepResult& result) {
+  const auto elements = static_cast<std::size_t>(parts_.store.elements());
+  const std::span<const float> gradient = parts_.reducer.result().first(elements);
+  const std::span<const float> control = parts_.reducer.result().subspan(elements);
+  result.is_stop_requested = control[stop_word] > 0;
+  result.is_finite = control[bad_loss_word] == 0;
+  if (!result.is_finite) return;
+
+  optim::UpdateContext context{lr, step + 1, 1.0, parts_.threads};
+  if (parts_.clip_norm > 0) {
+    result.grad_norm = std::sqrt(optim::squared_norm(gradient, parts_.threads));
+    context.grad_scale = optim::clip_scale(result.grad_norm, parts_.clip_norm);
+  }
+  parts_.optimizer.update(context, parts_.store.weights(), gradient, parts_.optimizer_state, parts_.runs);
+}
+
+// ---- the small helpers of the above
+
+/// Replaces the shares of a segment's statistics by their sums over the global batch, in all micro-batches of the wave and
+/// in the lead program, which keeps them for the running values.
+void Step::sum_statistics(Wave& wave, const std::vector<model::Segment>& (model::Program::*segments)() const, std::size_t index) {
+  const std::span<double> lead = (parts_.programs.lead().*segments)()[index].statistics;
+  const std::size_t width = lead.size();
+  if (width == 0) return;
+  const auto statistics_of = [&](const MicroBatch& micro) { return (micro.program->*segments)()[index].statistics; };
+  const std::span<double> shares = std::span(grain_statistics_).first(width * wave.size());
+  for (std::size_t m = 0; m < wave.size(); ++m) {
+    const auto row = shares.subspan(m * width, width);
+    if (wave[m].program) std::ranges::copy(statistics_of(wave[m]), row.begin());
+    else std::ranges::fill(row, 0.0);
+  }
+  const std::span<double> totals = std::span(totals_).first(width);
+  parts_.statistics.sum(shares, totals, "sum of batch-norm statistics");
+  for (MicroBatch& micro : wave)
+    if (micro.program) std::ranges::copy(totals, statistics_of(micro).begin());
+  std::ranges::copy(totals, lead.begin());
+}
+
+/// Adds what the segment has written for this micro-batch into the replica's partial sums.
+void Step::add_gradient(const MicroBatch& micro, Range slice, bool is_last_segment) {
+  const std::span<float> written = parts_.reducer.partial(0);
+  if (!micro.program)
+    std::ranges::fill(written.subspan(static_cast<std::size_t>(slice.begin), static_cast<std::size_t>(slice.size())), 0.0f);
+  if (is_last_segment) {
+    write_control_words(micro);
+    slice.end += control_elements;
+  }
+  if (!slice.empty()) parts_.accumulator.push(micro.grain, slice);
+}
+
+void Step::write_control_words(const MicroBatch& micro) {
+  const auto elements = static_cast<std::size_t>(parts_.store.elements());
+  const std::span<float> control = parts_.reducer.partial(0).subspan(elements, control_elements);
+  std::ranges::fill(control, 0.0f);
+  const bool is_first_grain = micro.grain == parts_.plan.grains_of(parts_.plan.replica).begin;
+  control[stop_word] = is_first_grain && requests_stop_ ? 1.0f : 0.0f;
+  control[bad_loss_word] = is_local_loss_finite_ ? 0.0f : 1.0f;
+}
+
+/// Statistics that only the running values need: kept per grain when the micro-batch has run, summed once per step.
+void Step::keep_deferred_statistics(const MicroBatch& micro) {
+  const std::span<double> deferred = micro.program->deferred_statistics();
+  const std::int64_t row = micro.grain - parts_.plan.grains_of(parts_.plan.replica).begin;
+  std::ranges::copy(deferred, deferred_.begin() + row * static_cast<std::ptrdiff_t>(deferred.size()));
+}
+
+void Step::update_running_values(std::int64_t step, std::int64_t global_rows) {
+  model::Program& lead = parts_.programs.lead();
+  const std::span<double> sums = lead.deferred_statistics();
+  if (!sums.empty()) parts_.statistics.sum(deferred_, sums, "sum of running statistics");
+  lead.end_step({parts_.seed, step, 0, global_rows});
+}
+
+}  // namespace muster::train
