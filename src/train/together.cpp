@@ -23,11 +23,11 @@ void together(comm::Communicator& world, const std::string& what, const std::fun
   if (failed == reports.end()) return;
   const auto space = failed->find(' ');
   const auto agreed = static_cast<ExitCode>(std::stoi(failed->substr(0, space)));
-  if (world.rank() != 0) throw Error(agreed, "");
+  if (world.rank() != 0) throw AgreedError(agreed, "");
   const bool is_alike = std::all_of(reports.begin(), reports.end(), [&](const std::string& r) { return r == *failed; });
   const std::string text = failed->substr(space + 1);
-  if (is_alike) throw Error(agreed, text);
-  throw Error(agreed, fmt::format("rank {}: {}", failed - reports.begin(), text));
+  if (is_alike) throw AgreedError(agreed, text);
+  throw AgreedError(agreed, fmt::format("rank {}: {}", failed - reports.begin(), text));
 }
 
 }  // namespace muster::train

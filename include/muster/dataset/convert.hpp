@@ -19,6 +19,7 @@ struct ConvertOptions {
   std::string dtype = "uint8";          ///< raw: uint8 | float32
   std::string label_column = "first";   ///< csv: first | last | a header name
   bool is_forced = false;               ///< overwrite an existing output
+  bool is_appended = false;             ///< add to an existing output (copied, extended, renamed): train and test in one file
   int deflate = 0;                      ///< 0: contiguous; 1-9: chunked and compressed
 };
 /// Returns one line that says what was written. Throws Error(data) or Error(usage).

@@ -10,8 +10,14 @@
 
 namespace muster::train {
 
-/// Runs `action` on every rank. If any rank's throws an Error, all ranks throw: rank 0 the message (of the lowest failing
-/// rank, prefixed with its number unless all failed alike), the others an Error of the same code with an empty message,
+/// An Error that all ranks throw at the same place, so that the job can end in order instead of by abort.
+class AgreedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Runs `action` on every rank. If any rank's throws an Error, all ranks throw an AgreedError: rank 0 the message (of the lowest failing
+/// rank, prefixed with its number unless all failed alike), the others an AgreedError of the same code with an empty message,
 /// which main does not print.
 void together(comm::Communicator& world, const std::string& what, const std::function<void()>& action);
 

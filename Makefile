@@ -1,0 +1,137 @@
+# muster: one executable, its tests and tools. `make help` lists the targets; `make print-VAR` shows a variable.
+# One object folder per configuration (compiler, optimisation, sanitizer), so switching options never mixes objects.
+
+CXX       ?= g++
+ARCH      ?= native
+OPT       ?= -O3
+WERROR    ?= 1
+SANITIZE  ?=
+DEBUG     ?= 0
+PREFIX    ?= /usr/local
+empty     :=
+comma     := ,
+
+CONFIG_NAME := $(notdir $(CXX))$(OPT)-$(ARCH)$(if $(filter 1,$(DEBUG)),-debug)$(if $(SANITIZE),-$(subst $(comma),+,$(SANITIZE)))
+BUILD     ?= build/$(CONFIG_NAME)
+
+ifeq ($(DEBUG),1)
+OPT := -O0
+endif
+WARNINGS  := -Wall -Wextra -Wshadow $(if $(filter 1,$(WERROR)),-Werror)
+SANFLAGS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
+CXXFLAGS  += -std=c++20 $(OPT) -march=$(ARCH) -g1 -fopenmp $(WARNINGS) $(SANFLAGS) -MMD -MP -Iinclude -Isrc
+LDFLAGS   += -fopenmp $(SANFLAGS)
+
+# ---- what the machine has: real compile-and-link probes, kept in $(BUILD)/found.mk
+ifeq ($(filter help clean deps print-%,$(MAKECMDGOALS)),)
+-include $(BUILD)/found.mk
+endif
+$(BUILD)/found.mk: jobs/make/probe.sh
+	@mkdir -p $(@D)
+	@CXX="$(CXX)" CXXFLAGS="-std=c++20" bash jobs/make/probe.sh $@
+
+# ---- sources: every .cpp below src; the flags of a library only where the layer map allows it
+SOURCES   := $(sort $(filter-out src/cli/main.cpp,$(wildcard src/*/*.cpp src/*/*/*.cpp)))
+OBJECTS   := $(SOURCES:%.cpp=$(BUILD)/%.o)
+MAIN      := $(BUILD)/src/cli/main.o
+LIBS       = $(MPI_LIBS) $(HDF5_LIBS) $(DNNL_LIBS) $(YAML_LIBS) $(BOOST_LIBS) $(FMT_LIBS) $(ZLIB_LIBS) $(XXHASH_LIBS) -ldl
+
+$(BUILD)/src/comm/mpi/%.o:     CXXFLAGS += $(MPI_FLAGS)
+$(BUILD)/src/dataset/%.o:      CXXFLAGS += $(HDF5_FLAGS)
+$(BUILD)/src/device/cpu/%.o:   CXXFLAGS += $(DNNL_FLAGS)
+$(BUILD)/src/config/%.o:       CXXFLAGS += $(YAML_FLAGS)
+
+ifneq ($(V),1)
+Q := @
+say = @printf '  %-8s %s\n' "$(1)" "$(2)"
+endif
+
+all: $(BUILD)/muster
+
+$(BUILD)/muster: $(MAIN) $(OBJECTS)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)mkdir -p build && ln -sfn $(abspath $@) build/muster
+
+$(BUILD)/%.o: %.cpp $(BUILD)/found.mk
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(CXXFLAGS) -DMUSTER_BUILD='"$(CONFIG_NAME)"' -c $< -o $@
+
+# ---- tests: one binary per module, one for all rank tests
+UNIT_DIRS  := $(sort $(dir $(wildcard test/unit/*/*.cpp)))
+UNIT_TESTS := $(foreach d,$(UNIT_DIRS),$(BUILD)/test/unit_$(notdir $(patsubst %/,%,$(d))))
+RANK_SRC   := $(sort $(wildcard test/ranks/*.cpp test/ranks/*/*.cpp))
+RANK_TEST  := $(if $(RANK_SRC),$(BUILD)/test/ranks)
+TEST_OBJ   := $(patsubst %.cpp,$(BUILD)/%.o,$(sort $(wildcard test/unit/*/*.cpp) $(RANK_SRC) $(wildcard test/bench/*.cpp)))
+BENCHES    := $(patsubst test/bench/%.cpp,$(BUILD)/test/bench_%,$(wildcard test/bench/*.cpp))
+
+$(TEST_OBJ): CXXFLAGS += -Itest
+
+define unit_rule
+$(BUILD)/test/unit_$(notdir $(patsubst %/,%,$(1))): $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard $(1)*.cpp)) $(OBJECTS)
+	$$(call say,LINK,$$@)
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(CXX) $$(LDFLAGS) $$^ $$(LIBS) $$(GTEST_LIBS) -lgtest_main -o $$@
+endef
+$(foreach d,$(UNIT_DIRS),$(eval $(call unit_rule,$(d))))
+
+$(BUILD)/test/ranks: $(RANK_SRC:%.cpp=$(BUILD)/%.o) $(OBJECTS)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) $(GTEST_LIBS) -o $@
+
+$(BUILD)/test/bench_%: $(BUILD)/test/bench/%.o $(OBJECTS)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+
+tests: $(BUILD)/muster $(UNIT_TESTS) $(RANK_TEST)
+
+check: deps
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)BUILD="$(BUILD)" bash test/run.sh $(notdir $(UNIT_TESTS)) $(notdir $(RANK_TEST))
+
+deps:
+	@bash jobs/setup/install_packages.sh
+
+demo: deps
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)MUSTER="$(BUILD)/muster" bash jobs/demo.sh
+
+lint:
+	@BUILD="$(BUILD)" CXX="$(CXX)" bash test/lint/lint.sh
+
+bench: $(BUILD)/muster $(BENCHES)
+	@BUILD="$(BUILD)" bash test/bench/run.sh
+
+install: $(BUILD)/muster
+	install -D -m 755 $(BUILD)/muster $(DESTDIR)$(PREFIX)/bin/muster
+	install -D -m 755 jobs/mpirun/muster-run $(DESTDIR)$(PREFIX)/bin/muster-run
+	mkdir -p $(DESTDIR)$(PREFIX)/share/muster && cp -r configs $(DESTDIR)$(PREFIX)/share/muster/
+
+clean:
+	rm -rf build
+
+probe:
+	@rm -f $(BUILD)/found.mk && $(MAKE) --no-print-directory $(BUILD)/found.mk
+
+print-%:
+	@echo '$* = $($*)'
+
+help:
+	@echo 'make            build $(BUILD)/muster (also linked as build/muster)'
+	@echo 'make demo       install what is missing, build, train a CNN on Fashion-MNIST with 2 ranks'
+	@echo 'make check      install what is missing, build, run every test'
+	@echo 'make lint       layer map, headers alone, format, sizes'
+	@echo 'make bench      timed comparisons, side by side in one run'
+	@echo 'make install    PREFIX=$(PREFIX)'
+	@echo 'make probe      what was found and what is missing'
+	@echo 'make clean      remove build/'
+	@echo 'make print-VAR  show a variable'
+	@echo 'variables       CXX=$(CXX) ARCH=$(ARCH) OPT=$(OPT) DEBUG=0|1 SANITIZE=address,undefined | thread  V=1 WERROR=0'
+
+.PHONY: all tests check deps demo lint bench install clean probe help
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+-include $(OBJECTS:.o=.d) $(MAIN:.o=.d) $(TEST_OBJ:.o=.d)

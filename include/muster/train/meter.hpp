@@ -1,0 +1,41 @@
+// What happened since the last line of the log: sums over steps on this rank, made global at the end of an interval.
+#pragma once
+
+#include <muster/base/clock.hpp>
+#include <muster/comm/communicator.hpp>
+#include <muster/train/step.hpp>
+
+namespace muster::train {
+
+/// One interval, over all ranks.
+struct Interval {
+  std::int64_t steps = 0;
+  std::int64_t rows = 0;
+  double seconds = 0;
+  double loss = 0;             ///< mean over the interval's samples
+  double accuracy = 0;
+  double top_k_accuracy = 0;
+  double samples_per_s = 0;
+  double exposed_comm = 0;     ///< share of the time spent waiting for communication, mean over ranks
+  double stall = 0;            ///< share of the time spent waiting for input, mean over ranks
+  double grad_norm = 0;        ///< of the last step, when clipping
+};
+
+class Meter {
+ public:
+  void add(const StepResult& result);
+  /// Collective; starts the next interval. stall_s, waited_s: totals so far of the queue and of the statistic sums.
+  Interval finish(comm::Communicator& data, double stall_s, double waited_s);
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  Stopwatch watch_;
+  model::MicroBatchResult sums_;
+  std::int64_t steps_ = 0;
+  double exposed_s_ = 0;
+  double grad_norm_ = 0;
+  double stall_before_s_ = 0;
+  double waited_before_s_ = 0;
+};
+
+}  // namespace muster::train

@@ -1,0 +1,45 @@
+#include <muster/train/meter.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace muster::train {
+
+void Meter::add(const StepResult& result) {
+  sums_.rows += result.sums.rows;
+  sums_.loss_units += result.sums.loss_units;
+  sums_.correct += result.sums.correct;
+  sums_.top_k_correct += result.sums.top_k_correct;
+  exposed_s_ += result.reduce.exposed_s;
+  grad_norm_ = result.grad_norm;
+  ++steps_;
+}
+
+Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s) {
+  const auto microseconds = [](double s) { return static_cast<std::int64_t>(s * 1e6); };
+  const double exposed_s = exposed_s_ + waited_s - waited_before_s_;
+  std::array<std::int64_t, 6> sums{sums_.rows,          sums_.loss_units, sums_.correct,
+                                   sums_.top_k_correct, microseconds(exposed_s), microseconds(stall_s - stall_before_s_)};
+  data.all_reduce(std::span<std::int64_t>(sums), comm::Reduction::sum, "sums of the interval");
+
+  Interval interval;
+  interval.steps = steps_;
+  interval.rows = sums[0];
+  interval.seconds = watch_.elapsed_s();
+  const double rows = static_cast<double>(std::max<std::int64_t>(sums[0], 1));
+  interval.loss = static_cast<double>(sums[1]) * model::loss_unit / rows;
+  interval.accuracy = static_cast<double>(sums[2]) / rows;
+  interval.top_k_accuracy = static_cast<double>(sums[3]) / rows;
+  interval.samples_per_s = static_cast<double>(sums[0]) / std::max(interval.seconds, 1e-9);
+  const double rank_seconds = interval.seconds * data.size();
+  interval.exposed_comm = static_cast<double>(sums[4]) * 1e-6 / std::max(rank_seconds, 1e-9);
+  interval.stall = static_cast<double>(sums[5]) * 1e-6 / std::max(rank_seconds, 1e-9);
+  interval.grad_norm = grad_norm_;
+
+  *this = Meter();
+  stall_before_s_ = stall_s;
+  waited_before_s_ = waited_s;
+  return interval;
+}
+
+}  // namespace muster::train
