@@ -1,0 +1,163 @@
+// Shapes, parameters and costs of every op: the backend-neutral half of device/spec.hpp. One overload per op and question.
+#include <muster/base/error.hpp>
+#include <muster/device/spec.hpp>
+
+#include <algorithm>
+
+namespace muster::device {
+namespace {
+
+void expect_image(const char* op, const Shape& x) {
+  if (x.rank() != 3)
+    fail(ExitCode::usage, "{} expects images [channels, height, width], found {}; add a reshape before it", op, x.text());
+}
+
+/// Output extent of a window along one axis; 0 or less: it does not fit.
+std::int64_t window_output(std::int64_t extent, std::int64_t padding, std::int64_t kernel, std::int64_t stride,
+                           std::int64_t dilation) {
+  const std::int64_t room = extent + padding - dilation * (kernel - 1) - 1;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+template <class Spec>
+std::array<std::int64_t, 2> window_outputs(const char* op, const Spec& spec, const std::array<std::int64_t, 2>& dilation,
+                                           const Shape& x) {
+  std::array<std::int64_t, 2> out{};
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    out[axis] = window_output(x[axis + 1], spec.padding[axis] + spec.padding[axis + 2], spec.kernel[axis], spec.stride[axis],
+                              dilation[axis]);
+    if (out[axis] <= 0)
+      fail(ExitCode::usage, "{}: a window of {}x{} does not fit into {} with padding {}; use a smaller kernel or more padding",
+           op, spec.kernel[0], spec.kernel[1], x.text(), fmt::join(spec.padding, ","));
+  }
+  return out;
+}
+
+Shape shape_of(const DenseSpec& s, const std::vector<Shape>&) {
+  if (s.units < 1) fail(ExitCode::usage, "dense: units: expected at least 1, found {}", s.units);
+  return {s.units};
+}
+
+Shape shape_of(const Conv2dSpec& s, const std::vector<Shape>& in) {
+  expect_image("conv2d", in[0]);
+  if (s.filters < 1) fail(ExitCode::usage, "conv2d: filters: expected at least 1, found {}", s.filters);
+  if (s.groups < 1 || in[0][0] % s.groups != 0 || s.filters % s.groups != 0)
+    fail(ExitCode::usage, "conv2d: groups {} must divide both the {} input channels and the {} filters", s.groups, in[0][0],
+         s.filters);
+  const auto out = window_outputs("conv2d", s, s.dilation, in[0]);
+  return {s.filters, out[0], out[1]};
+}
+
+Shape shape_of(const Pool2dSpec& s, const std::vector<Shape>& in) {
+  expect_image("pooling", in[0]);
+  if (s.is_global) return {in[0][0]};
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (s.padding[axis] >= s.kernel[axis % 2])
+      fail(ExitCode::usage, "pooling: padding {} must be smaller than the kernel {}x{}", s.padding[axis], s.kernel[0], s.kernel[1]);
+  const auto out = window_outputs("pooling", s, {1, 1}, in[0]);
+  return {in[0][0], out[0], out[1]};
+}
+
+Shape shape_of(const BatchNormSpec& s, const std::vector<Shape>& in) {
+  if (in[0].rank() != 1 && in[0].rank() != 3)
+    fail(ExitCode::usage, "batch_norm expects [channels] or [channels, height, width], found {}", in[0].text());
+  if (s.has_residual && in[1] != in[0])
+    fail(ExitCode::usage, "batch_norm: the residual must have the input's shape {}, found {}", in[0].text(), in[1].text());
+  return in[0];
+}
+Shape shape_of(const LayerNormSpec&, const std::vector<Shape>& in) { return in[0]; }
+Shape shape_of(const ActivationSpec&, const std::vector<Shape>& in) { return in[0]; }
+Shape shape_of(const DropoutSpec& s, const std::vector<Shape>& in) {
+  if (!(s.rate >= 0 && s.rate < 1)) fail(ExitCode::usage, "dropout: rate: expected 0 <= rate < 1, found {}", s.rate);
+  return in[0];
+}
+
+Shape shape_of(const AddSpec&, const std::vector<Shape>& in) {
+  for (const Shape& x : in)
+    if (x != in[0]) fail(ExitCode::usage, "add expects inputs of one shape, found {} and {}", in[0].text(), x.text());
+  return in[0];
+}
+
+Shape shape_of(const ConcatSpec&, const std::vector<Shape>& in) {
+  Shape out = in[0];
+  if (out.rank() == 0) fail(ExitCode::usage, "concat expects inputs with channels, found a scalar");
+  out[0] = 0;
+  for (const Shape& x : in) {
+    const bool fits = x.rank() == in[0].rank() && std::equal(x.begin() + 1, x.end(), in[0].begin() + 1);
+    if (!fits) fail(ExitCode::usage, "concat joins channels: all other extents must agree, found {} and {}", in[0].text(), x.text());
+    out[0] += x[0];
+  }
+  return out;
+}
+
+Shape shape_of(const ReshapeSpec& s, const std::vector<Shape>& in) {
+  if (s.sample_shape.elements() != in[0].elements())
+    fail(ExitCode::usage, "reshape: {} has {} elements, but the input {} has {}", s.sample_shape.text(), s.sample_shape.elements(),
+         in[0].text(), in[0].elements());
+  return s.sample_shape;
+}
+
+using Params = std::vector<ParamShape>;
+Params params_of(const DenseSpec& s, const std::vector<Shape>& in) {
+  Params params{{"weight", {s.units, in[0].elements()}}};
+  if (s.has_bias) params.push_back({"bias", {s.units}});
+  return params;
+}
+Params params_of(const Conv2dSpec& s, const std::vector<Shape>& in) {
+  Params params{{"weight", {s.filters, in[0][0] / s.groups, s.kernel[0], s.kernel[1]}}};
+  if (s.has_bias) params.push_back({"bias", {s.filters}});
+  return params;
+}
+Params params_of(const BatchNormSpec&, const std::vector<Shape>& in) { return {{"gamma", {in[0][0]}}, {"beta", {in[0][0]}}}; }
+Params params_of(const LayerNormSpec&, const std::vector<Shape>& in) { return {{"gamma", in[0]}, {"beta", in[0]}}; }
+template <class Other>
+Params params_of(const Other&, const std::vector<Shape>&) { return {}; }
+
+double flops_of(const DenseSpec& s, const std::vector<Shape>& in) { return 2.0 * static_cast<double>(s.units * in[0].elements()); }
+double flops_of(const Conv2dSpec& s, const std::vector<Shape>& in) {
+  const Shape out = shape_of(s, in);
+  return 2.0 * static_cast<double>(out.elements() * (in[0][0] / s.groups) * s.kernel[0] * s.kernel[1]);
+}
+template <class Other>
+double flops_of(const Other&, const std::vector<Shape>&) { return 0; }
+
+struct NameOf {
+  std::string operator()(const DenseSpec&) const { return "dense"; }
+  std::string operator()(const Conv2dSpec&) const { return "conv2d"; }
+  std::string operator()(const Pool2dSpec& s) const {
+    return fmt::format("{}{}_pool", s.is_global ? "global_" : "", s.kind == Pool2dSpec::Kind::max ? "max" : "average");
+  }
+  std::string operator()(const BatchNormSpec&) const { return "batch_norm"; }
+  std::string operator()(const LayerNormSpec&) const { return "layer_norm"; }
+  std::string operator()(const ActivationSpec& s) const {
+    static const char* names[] = {"none", "relu", "leaky_relu", "gelu", "silu", "tanh", "sigmoid"};
+    return names[static_cast<int>(s.kind)];
+  }
+  std::string operator()(const DropoutSpec&) const { return "dropout"; }
+  std::string operator()(const AddSpec&) const { return "add"; }
+  std::string operator()(const ConcatSpec&) const { return "concat"; }
+  std::string operator()(const ReshapeSpec&) const { return "reshape"; }
+};
+
+}  // namespace
+
+std::string name_of(const OpSpec& spec) { return std::visit(NameOf{}, spec); }
+
+Shape output_shape(const OpSpec& spec, const std::vector<Shape>& inputs) {
+  return std::visit([&](const auto& s) { return shape_of(s, inputs); }, spec);
+}
+
+std::vector<ParamShape> param_shapes(const OpSpec& spec, const std::vector<Shape>& inputs) {
+  return std::visit([&](const auto& s) { return params_of(s, inputs); }, spec);
+}
+
+std::vector<ParamShape> state_shapes(const OpSpec& spec, const std::vector<Shape>& inputs) {
+  if (!std::holds_alternative<BatchNormSpec>(spec)) return {};
+  return {{"running_mean", {inputs[0][0]}}, {"running_var", {inputs[0][0]}}};
+}
+
+double forward_flops(const OpSpec& spec, const std::vector<Shape>& inputs) {
+  return std::visit([&](const auto& s) { return flops_of(s, inputs); }, spec);
+}
+
+}  // namespace muster::device
