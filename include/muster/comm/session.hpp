@@ -11,7 +11,7 @@
 namespace muster::comm {
 
 struct SessionOptions {
-  double deadline_s = 300;   ///< limit of every wait (run.deadline)
+  double deadline_s = 300;   ///< limit of every wait until the config says otherwise
 };
 
 /// What the launcher says about this process, read from the environment before MPI starts.
@@ -31,14 +31,20 @@ class Session {
   virtual Communicator& world() = 0;
   virtual const LaunchFacts& launch() const = 0;
   virtual std::string library() const = 0;     ///< "Open MPI 4.1.4", for `muster info`
+  /// From now on the limit of every wait (run.deadline), also of communicators made before.
+  virtual void set_deadline(double seconds) = 0;
   /// Ends all ranks at once with this code; used when an Error leaves a rank's main. Does not return.
   [[noreturn]] virtual void abort(int exit_code) = 0;
   /// Collective. Without it the destructor does not finalise (an exception is on its way).
   virtual void close() = 0;
 };
 
-/// Starts MPI (a process without mpirun becomes a world of one). Call once.
+/// Starts MPI where a launcher started this process; otherwise this process is a world of one and MPI's start-up time is
+/// saved. Call once.
 std::unique_ptr<Session> start_session(const SessionOptions& options);
+
+/// What is wrong with a launch, one line each with the flag that mends it; pure, for check_launch and tests.
+std::vector<std::string> launch_problems(const LaunchFacts& facts, int threads_per_rank, bool allow_oversubscribe);
 
 /// Throws Error(launch) with the flag that mends it: the job has N tasks but MPI says 1 (srun without --mpi), more threads
 /// than the affinity mask allows, more ranks x threads on a node than its cores (unless allow_oversubscribe).

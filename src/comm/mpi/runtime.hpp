@@ -1,0 +1,73 @@
+// What all communicators of this process share: who the ranks are, and what happens while one waits.
+//
+// A waiting rank calls pause() in its loop. It passes the time, drives MPI, answers other ranks' questions ("what are you
+// waiting in?"), looks every few milliseconds whether a process of this node has died, and, when the deadline is over,
+// asks everybody concerned the same question: who does not answer within a second is named as absent.
+#pragma once
+
+#include "comm/process.hpp"
+
+#include <muster/base/ids.hpp>
+#include <muster/comm/session.hpp>
+
+#include <mpi.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace muster::comm {
+
+struct RankInfo {
+  std::string host;
+  NodeIndex node;          ///< as MUSTER_FAKE_NODE_SIZE may have it
+  ProcessIdentity process;
+};
+
+class Runtime {
+ public:
+  /// Starts MPI; collective over the job.
+  Runtime(const SessionOptions& options, const LaunchFacts& from_environment);
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+  ~Runtime() = default;
+
+  MPI_Comm world() const { return world_; }
+  int rank() const { return rank_; }
+  const std::vector<RankInfo>& ranks() const { return ranks_; }
+  const LaunchFacts& launch() const { return launch_; }
+  double deadline_s() const { return deadline_s_; }
+  void set_deadline(double seconds) { deadline_s_ = seconds; }
+
+  /// One turn of a waiting loop. concerned: world ranks the wait may depend on. Throws Error(comm).
+  void pause(double waited_s, double limit_s, const std::string& operation, std::span<const int> concerned);
+  /// Collective; ends MPI.
+  void finalize();
+
+ private:
+  static constexpr std::size_t answer_bytes = 128;
+  using Answer = std::array<char, answer_bytes>;
+
+  void exchange_ranks(const LaunchFacts& from_environment);
+  void answer_questions(const std::string& operation);
+  void notice_lost_ranks(const std::string& operation);
+  [[noreturn]] void report_expired(double limit_s, const std::string& operation, std::span<const int> concerned);
+  std::map<int, std::string> ask(std::span<const int> asked, const std::string& operation);
+  std::string name_of(int world_rank) const;
+
+  double deadline_s_;
+  MPI_Comm world_ = MPI_COMM_NULL;
+  MPI_Comm questions_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  std::vector<RankInfo> ranks_;
+  std::vector<int> neighbours_;   ///< other world ranks whose process this one can see
+  LaunchFacts launch_;
+  Answer answer_{};
+  double next_service_s_ = 0;
+  double next_census_s_ = 0;
+};
+
+}  // namespace muster::comm
