@@ -4,6 +4,7 @@
 #pragma once
 
 #include <muster/base/ids.hpp>
+#include <muster/base/rng.hpp>
 #include <muster/dataset/dataset.hpp>
 #include <muster/dataset/sampler.hpp>
 
@@ -60,7 +61,12 @@ class Transform {
  public:
   Transform(const TransformOptions& options, const Dataset& dataset, std::uint64_t seed, bool is_training);
   void apply(const void* stored, std::int64_t epoch, std::int64_t index, float* out) const;
+
  private:
+  void crop(const RandomStream& random, float* out) const;
+  void flip(float* out) const;
+  void cut(const RandomStream& random, float* out) const;
+
   TransformOptions options_;
   Shape shape_;
   DType dtype_;

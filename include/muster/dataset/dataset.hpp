@@ -33,6 +33,7 @@ class Dataset {
 
   /// Copies samples indices[i] to inputs + i * sample bytes (stored type, plain) and their targets (int32 or float32) to
   /// targets + i * target bytes. Throws Error(data) naming file, dataset and index.
+  /// inputs or targets may be null: not wanted.
   virtual void read(std::span<const std::int64_t> indices, void* inputs, void* targets) = 0;
 };
 
@@ -41,6 +42,9 @@ class Dataset {
 std::unique_ptr<Dataset> open_train(const DataOptions& options, std::uint64_t seed);
 /// Null where no test split is configured.
 std::unique_ptr<Dataset> open_test(const DataOptions& options, std::uint64_t seed);
+
+/// Opens files for their inputs alone (prediction): targets need not exist.
+std::unique_ptr<Dataset> open_inputs(const SourceOptions& source);
 
 /// Reads all class labels and checks 0 <= label < classes; throws Error(data) naming file, index and value.
 void check_labels(Dataset& data, std::int64_t classes);

@@ -82,7 +82,7 @@ class Hdf5Dataset : public Dataset {
         if (index < 0 || index >= part.inputs.size()) break;
         local_.push_back(index);
       }
-      part.inputs.read(local_, static_cast<std::byte*>(inputs) + i * input_bytes);
+      if (inputs) part.inputs.read(local_, static_cast<std::byte*>(inputs) + i * input_bytes);
       if (part.targets && targets) read_targets(*part.targets, static_cast<std::byte*>(targets) + static_cast<std::int64_t>(i) * per_target * 4);
       i += local_.size();
     }
