@@ -34,7 +34,8 @@ int with_session(const std::function<ExitCode(comm::Session&)>& body, const std:
   }
   // This rank alone failed (or every rank for itself): say so, leave a crash file, take the others down.
   log::write_error(fmt::format("muster: error: {}: {}", error_context(), message));
-  if (const std::string folder = crash_folder(); !folder.empty()) train::write_crash_file(folder, static_cast<int>(code), message);
+  if (const std::string folder = crash_folder(); !folder.empty()) 
+    train::write_crash_file(folder, session->world().rank(), static_cast<int>(code), message);
   session->abort(static_cast<int>(code));
 }
 

@@ -1,0 +1,50 @@
+// Checkpoints: the state of a run as plain tensors, without a word about ranks, so a run may go on with any rank count.
+// A checkpoint is complete or absent: it is written into a temporary folder, synced, and renamed.
+//
+//   RUN/checkpoints/step-00001200/manifest.json        step, epoch, samples, size and xxh3 of the other files
+//                                 weights.safetensors  trained parameters and running values
+//                                 state.h5             optimizer state, counters, effective config
+#pragma once
+
+#include <muster/tensor/shape.hpp>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace muster::train {
+
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;  ///< plain, row-major
+};
+
+struct CheckpointState {
+  std::int64_t step = 0;              ///< updates made
+  std::int64_t sample_counter = 0;    ///< samples consumed since the start, all epochs
+  std::int64_t epoch = 0;             ///< epoch in which the next sample lies
+  std::array<std::int64_t, 3> audit{};  ///< check sums of the current epoch's samples, over all ranks
+  std::vector<NamedTensor> weights;
+  std::vector<NamedTensor> optimizer;  ///< "<slot>/<parameter>"
+  std::string config_yaml;             ///< effective
+};
+
+/// Writes checkpoints/step-N below the run directory and removes the oldest beyond `keep`. Called by one rank. Throws
+/// Error(checkpoint); then nothing of it is left and older checkpoints are untouched. Returns its folder.
+std::filesystem::path save_checkpoint(const std::filesystem::path& run_directory, const CheckpointState& state, int keep);
+
+/// Folders of all checkpoints, oldest first, whether good or not.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run_directory);
+/// Reads one and verifies sizes and hashes. Throws Error(checkpoint) that names the file and what is wrong with it.
+CheckpointState load_checkpoint(const std::filesystem::path& folder);
+/// The newest good one; a damaged newer one is passed over with a warning. Throws Error(checkpoint) when none is good.
+CheckpointState load_newest_checkpoint(const std::filesystem::path& run_directory);
+
+/// safetensors: 8 bytes of header length, a JSON header, the data; tensors in name order, so equal content gives equal bytes.
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
+
+}  // namespace muster::train

@@ -1,0 +1,35 @@
+// metrics.jsonl: one JSON object per line and interval or evaluation, appended by whole-line writes. Written by rank 0.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace muster::train {
+
+/// Keys keep their order. Numbers are printed so that reading them gives the same bits; NaN and Inf become null.
+using MetricsLine = std::vector<std::pair<std::string, std::variant<std::int64_t, double, std::string>>>;
+
+class MetricsWriter {
+ public:
+  MetricsWriter() = default;
+  /// Opens for appending. After a resume, lines of steps beyond `resume_step` are dropped first (atomically), so that no step
+  /// appears twice; pass -1 for a fresh run. Throws Error(checkpoint).
+  MetricsWriter(const std::filesystem::path& path, std::int64_t resume_step);
+  ~MetricsWriter();
+  MetricsWriter(MetricsWriter&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  MetricsWriter& operator=(MetricsWriter&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  /// Nothing happens on a default-made writer (other ranks).
+  void write(const MetricsLine& line);
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace muster::train
