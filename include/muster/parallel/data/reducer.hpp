@@ -19,8 +19,9 @@
 
 namespace muster::parallel {
 
-/// fp32: contributions as they are; bf16: every contribution and the result are rounded to bfloat16 (nearest even), sums
-/// are fp32. bf16 is refused in bitwise mode (the rounding would depend on the rank count).
+/// fp32: contributions as they are; bf16: every rank's contribution (its subtrees) and the result are rounded to bfloat16
+/// (nearest even), sums are fp32, so the bits are the same on every rank and over every transport. bf16 is for the fast mode
+/// only (the rounding depends on the rank count); with one rank there is no wire and nothing is rounded.
 enum class Wire : std::uint8_t { fp32, bf16 };
 
 struct ReduceTimes {
@@ -34,14 +35,16 @@ using Slice = Range;
 class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
-  /// Number of partial-sum buffers of this rank = its subtrees (at least 1) plus one for the grain being computed.
+  /// Number of partial-sum buffers of this rank (Accumulation::buffers): one for the grain being computed, its subtrees', and
+  /// those of sums under way. One grain: one.
   virtual int partials() const = 0;
-  /// Buffer k, `elements` floats, 64-byte aligned. Buffer 0 is what ops write a grain's gradients into.
+  /// Buffer k, `elements` floats, 64-byte aligned, zeroed at the start. Buffer 0 is what ops write a grain's gradients into; it
+  /// stays where it is. After finish() the contents of all of them are unspecified until written again.
   virtual std::span<float> partial(int k) = 0;
 
   virtual void begin_step(std::int64_t step) = 0;
-  /// This rank's contribution to `bucket` is final: subtree j (in index order) lies in partial(slot_of_subtree(j)).
-  /// Buckets must come in the same order on all ranks. Starts the reduction and returns at once.
+  /// This rank's contribution to `bucket` is final: subtree j lies in partial(Accumulation::of_subtree[j]). Buckets are
+  /// disjoint and come in the same order on all ranks. Starts the reduction and returns at once.
   virtual void ready(Slice bucket) = 0;
   /// Called between ops of the backward pass: moves what is under way.
   virtual void progress() = 0;
@@ -55,17 +58,19 @@ class GradientReducer {
 };
 
 /// Sums the micro-batches' gradients of one replica along the tree into the reducer's partial buffers: after
-/// push(grain, slice) for all grains of the replica in order, subtree j of maximal_subtrees is final.
+/// push(grain, slice) for all grains of the replica in order, every subtree of the slice is final.
 /// With one grain per replica nothing is moved: the op's output buffer is the subtree.
 class GrainAccumulator {
  public:
   GrainAccumulator(const GrainPlan& plan, GradientReducer& reducer, int threads);
-  /// partial(0)[slice] holds the gradient of `grain`; is_last tells that no further grain of this replica follows for the slice.
+  /// partial(0)[slice] holds the gradient of `grain` (zero where the grain has no rows).
   void push(std::int64_t grain, Slice slice);
-  /// A replica without rows: zero contribution.
+  /// All grains of this replica contribute zero to the slice.
   void push_zero(Slice slice);
+
  private:
-  GrainPlan plan_;
+  Range owned_;
+  Accumulation accumulation_;
   GradientReducer& reducer_;
   int threads_;
 };
@@ -77,8 +82,9 @@ struct ReducerOptions {
 };
 /// `mirrored`: all ranks on one node (checked, Error(launch)): shared memory. One rank: no copy at all.
 std::unique_ptr<GradientReducer> make_mirrored(comm::Communicator& data, const GrainPlan& plan, const ReducerOptions& options);
-/// `multi_worker_mirrored`: any nodes; flat messages or node-first, chosen by time measured at start (or by MUSTER_REDUCE=
-/// flat|hierarchical) and printed by describe(). All choices give the same bits.
+/// `multi_worker_mirrored`: any nodes; messages between all ranks or node first, chosen by time measured at start (or by
+/// MUSTER_REDUCE=flat|hierarchical) and printed by describe(). Node first needs nodes that hold consecutive ranks; on one node it
+/// is shared memory alone. All choices give the same bits. Tests make nodes of k ranks with MUSTER_FAKE_NODE_SIZE=k.
 std::unique_ptr<GradientReducer> make_multi_worker(comm::Communicator& data, const GrainPlan& plan, const ReducerOptions& options);
 
 /// Small sums of doubles along the same tree (batch-norm statistics, metrics).
