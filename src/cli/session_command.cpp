@@ -1,6 +1,8 @@
 // Commands that run on the ranks of a job: starting the session, and ending it right whatever happens.
 #include "cli/session_command.hpp"
 
+#include <cstdlib>
+
 #include <muster/base/error.hpp>
 #include <muster/base/log.hpp>
 #include <muster/train/crash_file.hpp>
@@ -37,6 +39,7 @@ int with_session(const std::function<ExitCode(comm::Session&)>& body, const std:
   if (const std::string folder = crash_folder(); !folder.empty()) 
     train::write_crash_file(folder, session->world().rank(), static_cast<int>(code), message);
   session->abort(static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));  // not reached; abort() does not return
 }
 
 }  // namespace muster::cli

@@ -1,0 +1,17 @@
+// Between a replica and a checkpoint: every tensor by name and in plain order, so neither ranks nor layouts remain.
+#pragma once
+
+#include <muster/model/parameters.hpp>
+#include <muster/train/assemble.hpp>
+#include <muster/train/checkpoint.hpp>
+
+namespace muster::train {
+
+/// Weights, running values and optimizer state of the replica; counters are left to the caller. Local, not collective.
+CheckpointState gather_state(Replica& replica);
+/// The reverse. Throws Error(checkpoint) where names or shapes do not fit the network or optimizer, naming both.
+void restore_state(const CheckpointState& state, Replica& replica);
+/// Weights and running values only, for evaluation and prediction.
+void restore_weights(const CheckpointState& state, const model::Network& network, model::ParameterStore& store);
+
+}  // namespace muster::train
