@@ -17,9 +17,12 @@ LaunchFacts facts_from_environment(const std::function<const char*(const char*)>
   LaunchFacts facts;
   facts.launcher = "none";
   const bool is_srun_step = is_any_set({"SLURM_STEP_ID", "SLURM_STEPID"}) && variable("SLURM_PROCID");
+  if (is_any_set({"OMPI_COMM_WORLD_SIZE", "HYDI_CONTROL_FD"})) {   // also when mpirun itself uses srun to reach the nodes
+    facts.launcher = "mpirun";
+    return facts;
+  }
   if (is_srun_step) facts.tasks_of_job = std::max(integer_of("SLURM_STEP_NUM_TASKS"), integer_of("SLURM_NTASKS"));
-  if (is_any_set({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HYDI_CONTROL_FD"})) facts.launcher = "mpirun";
-  if (is_srun_step && is_any_set({"PMIX_NAMESPACE", "PMI_RANK"})) facts.launcher = "srun";
+  if (is_any_set({"PMIX_RANK", "PMI_RANK"})) facts.launcher = is_srun_step ? "srun" : "mpirun";
   return facts;
 }
 

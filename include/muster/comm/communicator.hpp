@@ -28,7 +28,8 @@ class Request {
 };
 using RequestPtr = std::unique_ptr<Request>;
 
-/// Memory shared by the ranks of one node: each rank's part is readable and writable by all. Owned collectively:
+/// Memory shared by the ranks of one node: each rank's part is readable and writable by all (its pages come from the
+/// system zeroed, and are there from the start). Owned collectively:
 /// close() is collective, the destructor is not.
 class SharedSegment {
  public:
@@ -37,6 +38,8 @@ class SharedSegment {
   virtual void close() = 0;
 };
 
+/// What this rank has sent in a group and in the groups split from it: messages, and collectives as one message each with
+/// the bytes contributed.
 struct Traffic {
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
@@ -79,7 +82,7 @@ class Communicator {
   virtual std::unique_ptr<SharedSegment> share(std::size_t bytes_mine) = 0;
 
   virtual double deadline_s() const = 0;
-  virtual Traffic traffic() const = 0;                     ///< sent by this rank so far
+  virtual Traffic traffic() const = 0;
 };
 
 /// Spans of values as bytes, for send, receive and broadcast.

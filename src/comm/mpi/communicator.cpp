@@ -7,14 +7,23 @@
 #include <muster/base/check.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 namespace muster::comm {
 namespace {
 
-// MPI counts are int: larger buffers go in pieces.
-constexpr std::size_t piece_bytes = std::size_t{1} << 30;
-constexpr std::size_t piece_values = std::size_t{1} << 27;
+constexpr std::size_t default_piece_bytes = std::size_t{1} << 30;
+
+/// Test knob: MUSTER_MPI_PIECE_BYTES lets small tests take the long way. A multiple of 8.
+std::size_t piece_bytes_asked() {
+  const char* text = std::getenv("MUSTER_MPI_PIECE_BYTES");
+  if (text == nullptr) return default_piece_bytes;
+  const long long bytes = std::atoll(text);
+  if (bytes < 8 || bytes % 8 != 0 || static_cast<std::size_t>(bytes) > default_piece_bytes)
+    fail(ExitCode::usage, "MUSTER_MPI_PIECE_BYTES={}: expected a multiple of 8, at most {}", text, default_piece_bytes);
+  return static_cast<std::size_t>(bytes);
+}
 
 MPI_Op operation_of(Reduction op) {
   switch (op) {
@@ -54,8 +63,10 @@ class MpiRequest final : public Request {
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(std::shared_ptr<Runtime> runtime, MPI_Comm handle, std::string name)
-    : runtime_(std::move(runtime)), handle_(handle), name_(std::move(name)) {
+MpiCommunicator::MpiCommunicator(std::shared_ptr<Runtime> runtime, MPI_Comm handle, std::string name, const MpiCommunicator* parent)
+    : runtime_(std::move(runtime)), handle_(handle), name_(std::move(name)), piece_bytes_(piece_bytes_asked()) {
+  if (parent != nullptr) traffic_ = parent->traffic_;
+  traffic_.push_back(std::make_shared<Traffic>());
   int size = 0;
   MUSTER_MPI(MPI_Comm_rank(handle_, &rank_));
   MUSTER_MPI(MPI_Comm_size(handle_, &size));
@@ -77,14 +88,15 @@ std::size_t MpiCommunicator::checked(int rank) const {
 }
 
 bool MpiCommunicator::is_one_node() const {
-  const auto& ranks = runtime_->ranks();
-  const NodeIndex first = info(0).node;
-  return std::ranges::all_of(members_, [&](int r) { return ranks[static_cast<std::size_t>(r)].node == first; });
+  const int first = runtime_->node_of(members_[0]);
+  return std::ranges::all_of(members_, [&](int r) { return runtime_->node_of(r) == first; });
 }
 
 void MpiCommunicator::count(std::size_t bytes) {
-  ++traffic_.messages;
-  traffic_.bytes += static_cast<std::int64_t>(bytes);
+  for (const auto& traffic : traffic_) {
+    ++traffic->messages;
+    traffic->bytes += static_cast<std::int64_t>(bytes);
+  }
 }
 
 void MpiCommunicator::finish(MPI_Request request, const std::string& what) {
@@ -106,7 +118,7 @@ void MpiCommunicator::barrier(const std::string& what) {
 
 void MpiCommunicator::broadcast(std::span<std::byte> bytes, int root, const std::string& what) {
   checked(root);
-  for_pieces(bytes, piece_bytes, [&](std::span<std::byte> piece) {
+  for_pieces(bytes, piece_bytes_, [&](std::span<std::byte> piece) {
     MPI_Request request = MPI_REQUEST_NULL;
     MUSTER_MPI(MPI_Ibcast(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, root, handle_, &request));
     count(rank_ == root ? piece.size() : 0);
@@ -116,7 +128,7 @@ void MpiCommunicator::broadcast(std::span<std::byte> bytes, int root, const std:
 
 template <class T>
 void MpiCommunicator::all_reduce_values(std::span<T> values, MPI_Datatype type, Reduction op, const std::string& what) {
-  for_pieces(values, piece_values, [&](std::span<T> piece) {
+  for_pieces(values, piece_bytes_ / sizeof(T), [&](std::span<T> piece) {
     MPI_Request request = MPI_REQUEST_NULL;
     MUSTER_MPI(MPI_Iallreduce(MPI_IN_PLACE, piece.data(), static_cast<int>(piece.size()), type, operation_of(op), handle_, &request));
     count(piece.size_bytes());
@@ -134,7 +146,7 @@ void MpiCommunicator::all_reduce(std::span<std::int64_t> values, Reduction op, c
 
 void MpiCommunicator::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const std::string& what) {
   MUSTER_CHECK_EQ(all.size(), mine.size() * static_cast<std::size_t>(size()));
-  if (mine.size() > piece_bytes) {   // pieces of a gather are not contiguous: every rank's part goes on its own
+  if (mine.size() > piece_bytes_) {   // pieces of a gather are not contiguous: every rank's part goes on its own
     std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(mine.size()) * rank_);
     for (int r = 0; r < size(); ++r) broadcast(all.subspan(mine.size() * static_cast<std::size_t>(r), mine.size()), r, what);
     return;
@@ -167,7 +179,7 @@ std::vector<std::string> MpiCommunicator::all_gather_text(const std::string& min
 RequestPtr MpiCommunicator::send(std::span<const std::byte> bytes, int destination, int tag) {
   checked(destination);
   auto request = std::make_unique<MpiRequest>();
-  for_pieces(bytes, piece_bytes, [&](std::span<const std::byte> piece) {
+  for_pieces(bytes, piece_bytes_, [&](std::span<const std::byte> piece) {
     MUSTER_MPI(MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, destination, tag, handle_, request->add()));
     count(piece.size());
   });
@@ -177,7 +189,7 @@ RequestPtr MpiCommunicator::send(std::span<const std::byte> bytes, int destinati
 RequestPtr MpiCommunicator::receive(std::span<std::byte> bytes, int source, int tag) {
   checked(source);
   auto request = std::make_unique<MpiRequest>();
-  for_pieces(bytes, piece_bytes, [&](std::span<std::byte> piece) {
+  for_pieces(bytes, piece_bytes_, [&](std::span<std::byte> piece) {
     MUSTER_MPI(MPI_Irecv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, source, tag, handle_, request->add()));
   });
   return request;
@@ -213,10 +225,10 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key, const s
   MPI_Comm part = MPI_COMM_NULL;
   MUSTER_MPI(MPI_Comm_split(handle_, color < 0 ? MPI_UNDEFINED : color, key, &part));
   if (part == MPI_COMM_NULL) return nullptr;
-  return std::make_unique<MpiCommunicator>(runtime_, part, name);
+  return std::make_unique<MpiCommunicator>(runtime_, part, name, this);
 }
 
-std::unique_ptr<Communicator> MpiCommunicator::split_node(const std::string& name) { return split(info(rank_).node.value, rank_, name); }
+std::unique_ptr<Communicator> MpiCommunicator::split_node(const std::string& name) { return split(runtime_->node_of(members_[checked(rank_)]), rank_, name); }
 
 std::unique_ptr<SharedSegment> MpiCommunicator::share(std::size_t bytes_mine) {
   if (!is_one_node())

@@ -9,7 +9,8 @@ namespace muster::comm {
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(std::shared_ptr<Runtime> runtime, MPI_Comm handle, std::string name);
+  /// parent: the group this one was split from, whose traffic includes this one's; null for the world.
+  MpiCommunicator(std::shared_ptr<Runtime> runtime, MPI_Comm handle, std::string name, const MpiCommunicator* parent);
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
@@ -35,7 +36,7 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<SharedSegment> share(std::size_t bytes_mine) override;
 
   double deadline_s() const override { return runtime_->deadline_s(); }
-  Traffic traffic() const override { return traffic_; }
+  Traffic traffic() const override { return *traffic_.back(); }
 
  private:
   std::size_t checked(int rank) const;
@@ -50,7 +51,8 @@ class MpiCommunicator final : public Communicator {
   std::string name_;
   int rank_ = 0;
   std::vector<int> members_;   ///< world ranks, by rank
-  Traffic traffic_;
+  std::size_t piece_bytes_;    ///< MPI counts are int: larger buffers go in pieces
+  std::vector<std::shared_ptr<Traffic>> traffic_;   ///< of the groups this one was split from, then its own
 };
 
 }  // namespace muster::comm

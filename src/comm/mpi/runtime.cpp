@@ -57,7 +57,7 @@ int leader_of_node(MPI_Comm world, int rank) {
   return leader;
 }
 
-/// Test knob: MUSTER_FAKE_NODE_SIZE=k makes every k consecutive ranks of a node a node of their own; 0: unset.
+/// 0: unset.
 int fake_node_size() {
   const char* text = std::getenv("MUSTER_FAKE_NODE_SIZE");
   if (text == nullptr) return 0;
@@ -94,16 +94,11 @@ void Runtime::exchange_ranks(const LaunchFacts& from_environment) {
   launch_.world_size = size;
   launch_.ranks_on_node = 0;
   cpu_set_t cores_of_node = mine.cores;
-  const int fake_size = fake_node_size();
-  std::map<std::pair<std::int64_t, int>, int> node_indices;   // (real leader, fake part) -> index in order of lowest rank
-  std::map<std::int64_t, int> ranks_seen;
+  std::map<std::int64_t, std::vector<int>> nodes;   // by leader
+  for (int r = 0; r < size; ++r) nodes[all[static_cast<std::size_t>(r)].node_leader].push_back(r);
   for (int r = 0; r < size; ++r) {
     const Introduction& other = all[static_cast<std::size_t>(r)];
-    const int position = ranks_seen[other.node_leader]++;
-    const int part = fake_size > 0 ? position / fake_size : 0;
-    const int next = static_cast<int>(node_indices.size());
-    const int node = node_indices.try_emplace({other.node_leader, part}, next).first->second;
-    ranks_.push_back({other.host, NodeIndex(node), other.process});
+    ranks_.push_back({other.host, other.process, nodes[other.node_leader]});
     if (other.node_leader != mine.node_leader) continue;
     ++launch_.ranks_on_node;
     CPU_OR(&cores_of_node, &cores_of_node, &other.cores);
@@ -112,6 +107,14 @@ void Runtime::exchange_ranks(const LaunchFacts& from_environment) {
   launch_.cores_allowed = CPU_COUNT(&mine.cores);
   launch_.cores_of_node = CPU_COUNT(&cores_of_node);
   launch_.is_bound = launch_.cores_allowed < online_cores();
+}
+
+int Runtime::node_of(int world_rank) const {
+  const std::vector<int>& together = ranks_[static_cast<std::size_t>(world_rank)].node_ranks;
+  const int size = fake_node_size();
+  if (size == 0) return together.front();
+  const auto position = std::ranges::find(together, world_rank) - together.begin();
+  return together[static_cast<std::size_t>(position / size * size)];
 }
 
 void Runtime::finalize() {

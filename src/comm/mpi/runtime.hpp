@@ -23,8 +23,8 @@ namespace muster::comm {
 
 struct RankInfo {
   std::string host;
-  NodeIndex node;          ///< as MUSTER_FAKE_NODE_SIZE may have it
   ProcessIdentity process;
+  std::vector<int> node_ranks;   ///< world ranks that share memory with it, itself included, ascending
 };
 
 class Runtime {
@@ -38,6 +38,9 @@ class Runtime {
   MPI_Comm world() const { return world_; }
   int rank() const { return rank_; }
   const std::vector<RankInfo>& ranks() const { return ranks_; }
+  /// The node of a rank, named by its lowest world rank. Test knob: MUSTER_FAKE_NODE_SIZE=k makes every k ranks of a node a
+  /// node of their own, looked up anew at each call.
+  int node_of(int world_rank) const;
   const LaunchFacts& launch() const { return launch_; }
   double deadline_s() const { return deadline_s_; }
   void set_deadline(double seconds) { deadline_s_ = seconds; }

@@ -28,7 +28,7 @@ std::string library_name() {
 class MpiSession final : public Session {
  public:
   MpiSession(const SessionOptions& options, const LaunchFacts& facts)
-      : runtime_(std::make_shared<Runtime>(options, facts)), world_(runtime_, runtime_->world(), "world") {}
+      : runtime_(std::make_shared<Runtime>(options, facts)), world_(runtime_, runtime_->world(), "world", nullptr) {}
 
   Communicator& world() override { return world_; }
   const LaunchFacts& launch() const override { return runtime_->launch(); }
