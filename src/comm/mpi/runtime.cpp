@@ -142,11 +142,11 @@ void Runtime::answer_questions(const std::string& operation) {
     MPI_Status status;
     MUSTER_MPI(MPI_Iprobe(MPI_ANY_SOURCE, question_tag, questions_, &is_there, &status));
     if (is_there == 0) return;
-    MUSTER_MPI(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, question_tag, questions_, MPI_STATUS_IGNORE));
-    answer_.fill('\0');
-    operation.copy(answer_.data(), answer_bytes - 1);
+    MUSTER_MPI(MPI_Recv(&answer_.question, 1, MPI_INT, status.MPI_SOURCE, question_tag, questions_, MPI_STATUS_IGNORE));
+    answer_.operation.fill('\0');
+    operation.copy(answer_.operation.data(), answer_.operation.size() - 1);
     MPI_Request request = MPI_REQUEST_NULL;   // small enough to be buffered by MPI: nobody waits for it
-    MUSTER_MPI(MPI_Isend(answer_.data(), answer_bytes, MPI_BYTE, status.MPI_SOURCE, answer_tag, questions_, &request));
+    MUSTER_MPI(MPI_Isend(&answer_, sizeof answer_, MPI_BYTE, status.MPI_SOURCE, answer_tag, questions_, &request));
     MUSTER_MPI(MPI_Request_free(&request));
   }
 }
@@ -165,10 +165,10 @@ void Runtime::notice_lost_ranks(const std::string& operation) {
 }
 
 std::map<int, std::string> Runtime::ask(std::span<const int> asked, const std::string& operation) {
+  ++question_;
   for (int r : asked) {
-    if (r == rank_) continue;
     MPI_Request request = MPI_REQUEST_NULL;
-    MUSTER_MPI(MPI_Isend(nullptr, 0, MPI_BYTE, r, question_tag, questions_, &request));
+    MUSTER_MPI(MPI_Isend(&question_, 1, MPI_INT, r, question_tag, questions_, &request));
     MUSTER_MPI(MPI_Request_free(&request));
   }
   std::map<int, std::string> answers;
@@ -179,9 +179,9 @@ std::map<int, std::string> Runtime::ask(std::span<const int> asked, const std::s
     MPI_Status status;
     MUSTER_MPI(MPI_Iprobe(MPI_ANY_SOURCE, answer_tag, questions_, &is_there, &status));
     if (is_there != 0) {
-      Answer answer{};
-      MUSTER_MPI(MPI_Recv(answer.data(), answer_bytes, MPI_BYTE, status.MPI_SOURCE, answer_tag, questions_, MPI_STATUS_IGNORE));
-      answers[status.MPI_SOURCE] = answer.data();
+      Answer answer;
+      MUSTER_MPI(MPI_Recv(&answer, sizeof answer, MPI_BYTE, status.MPI_SOURCE, answer_tag, questions_, MPI_STATUS_IGNORE));
+      if (answer.question == question_) answers[status.MPI_SOURCE] = answer.operation.data();
     }
     pass_time(deadline.elapsed_s());
   }
@@ -192,7 +192,7 @@ void Runtime::report_expired(double limit_s, const std::string& operation, std::
   std::vector<int> others;
   std::ranges::copy_if(concerned, std::back_inserter(others), [&](int r) { return r != rank_; });
   const auto answers = ask(others, operation);
-  const std::string own = operation.substr(0, answer_bytes - 1);
+  const std::string own = operation.substr(0, answer_.operation.size() - 1);
   std::vector<std::string> absent;
   std::vector<std::string> elsewhere;
   for (int r : others) {

@@ -51,8 +51,10 @@ class Runtime {
   void finalize();
 
  private:
-  static constexpr std::size_t answer_bytes = 128;
-  using Answer = std::array<char, answer_bytes>;
+  struct Answer {
+    int question = 0;               ///< a late answer to an earlier question is told by it
+    std::array<char, 124> operation{};
+  };
 
   void exchange_ranks(const LaunchFacts& from_environment);
   void answer_questions(const std::string& operation);
@@ -68,7 +70,8 @@ class Runtime {
   std::vector<RankInfo> ranks_;
   std::vector<int> neighbours_;   ///< other world ranks whose process this one can see
   LaunchFacts launch_;
-  Answer answer_{};
+  Answer answer_;
+  int question_ = 0;                ///< number of the last one asked
   double next_service_s_ = 0;
   double next_census_s_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <muster/base/check.hpp>
 #include <muster/base/text.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::size_t page_bytes = 4096;
 
-std::size_t round_up(std::size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
+std::uintptr_t round_up(std::uintptr_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
 /// Gives the part its pages now: a full /dev/shm is then an error at the start instead of a SIGBUS in mid-run.
 void populate(std::byte* part, std::size_t bytes) {
@@ -33,8 +34,9 @@ class MpiSharedSegment final : public SharedSegment {
     int size = 0;
     MUSTER_MPI(MPI_Comm_rank(node, &rank));
     MUSTER_MPI(MPI_Comm_size(node, &size));
-    // Whole pages, so that every part starts on one and no two ranks' flags meet in a cache line.
-    const std::size_t mine = round_up(bytes_mine);
+    // MPI packs the parts and aligns nothing. Parts begin at their first page boundary instead (the same one in every
+    // process: mappings are whole pages), so that no two ranks' flags meet in a cache line.
+    const std::size_t mine = bytes_mine == 0 ? 0 : round_up(bytes_mine) + page_bytes;
     void* base = nullptr;
     MUSTER_MPI(MPI_Win_allocate_shared(static_cast<MPI_Aint>(mine), 1, MPI_INFO_NULL, node, &base, &window_));
     MUSTER_MPI(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN));
@@ -42,7 +44,9 @@ class MpiSharedSegment final : public SharedSegment {
     std::vector<unsigned long long> all(static_cast<std::size_t>(size));
     MUSTER_MPI(MPI_Allgather(&wanted, 1, MPI_UNSIGNED_LONG_LONG, all.data(), 1, MPI_UNSIGNED_LONG_LONG, node));
     for (int r = 0; r < size; ++r) parts_.push_back(query(r, all[static_cast<std::size_t>(r)]));
-    populate(parts_[static_cast<std::size_t>(rank)].data(), mine);
+    const auto own = parts_[static_cast<std::size_t>(rank)];
+    if (size == 1) std::ranges::fill(own, std::byte{0});   // then it is not a fresh file but plain memory
+    else populate(own.data(), round_up(own.size()));
   }
 
   std::span<std::byte> part(int rank) override { return parts_.at(static_cast<std::size_t>(rank)); }
@@ -60,9 +64,9 @@ class MpiSharedSegment final : public SharedSegment {
     void* base = nullptr;
     MUSTER_MPI(MPI_Win_shared_query(window_, rank, &size, &unit, &base));
     if (bytes == 0) return {};
-    MUSTER_CHECK(reinterpret_cast<std::uintptr_t>(base) % 64 == 0, "part of rank {} lies at {}", rank, base);
-    MUSTER_CHECK(static_cast<std::size_t>(size) >= bytes, "part of rank {}: {} < {}", rank, size, bytes);
-    return {static_cast<std::byte*>(base), bytes};
+    auto* start = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(base)));
+    MUSTER_CHECK(start + bytes <= static_cast<std::byte*>(base) + size, "part of rank {}: {} bytes in {}", rank, bytes, size);
+    return {start, bytes};
   }
 
   MPI_Win window_ = MPI_WIN_NULL;

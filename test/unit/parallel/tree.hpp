@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace muster::parallel::test {
+namespace muster::test {
 
 /// Value of grain g at an element: random floats of very different sizes, so that every other order of additions shows.
 inline float leaf(std::int64_t grain, std::int64_t element, std::int64_t step = 0) {
@@ -32,4 +32,4 @@ T tree_total(std::int64_t grains, const Leaf& leaf_of) {
   return tree_sum<T>(0, span, grains, leaf_of);
 }
 
-}  // namespace muster::parallel::test
+}  // namespace muster::test
