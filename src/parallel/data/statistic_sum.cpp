@@ -19,7 +19,7 @@ namespace muster::parallel {
 namespace {
 
 constexpr std::size_t flag_bytes = 64;
-constexpr int hot_turns = 2000;   // some microseconds before the wait becomes a named one
+constexpr int hot_turns = 300;   // some microseconds before the wait becomes a named one that yields the core
 
 std::size_t count_of(std::int64_t n) { return static_cast<std::size_t>(n); }
 
