@@ -25,16 +25,17 @@ class Adam : public Optimizer {
     const float epsilon = static_cast<float>(options_.epsilon);
     float *w = weights.data(), *m = state[0].data(), *v = state[1].data();
     const float* g = grads.data();
-    for_each_piece(runs, context.threads, [&](const ParamRun& run, std::int64_t begin, std::int64_t end) {
-      const double decay = run.has_decay ? options_.weight_decay : 0.0;
+    for_each_piece(runs, context.threads, [&](const Piece& part) {
+      const double decay = part.run.has_decay ? options_.weight_decay : 0.0;
       const float coupled = is_decoupled_ ? 0.0f : static_cast<float>(decay);
       const float shrink = is_decoupled_ ? static_cast<float>(1.0 - context.lr * decay) : 1.0f;
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t i = part.begin; i < part.end; ++i) {
         const float d = scale * g[i] + coupled * w[i];
-        m[i] = beta1 * m[i] + rest1 * d;
-        v[i] = beta2 * v[i] + rest2 * d * d;
-        w[i] = shrink * w[i] - step_size * m[i] / (std::sqrt(v[i]) * inverse_root + epsilon);
+        const float mean = beta1 * m[i] + rest1 * d, square = beta2 * v[i] + rest2 * d * d;
+        m[i] = mean;
+        v[i] = square;
+        w[i] = shrink * w[i] - step_size * mean / (std::sqrt(square) * inverse_root + epsilon);
       }
     });
   }

@@ -1,31 +1,40 @@
 #include "optim/optimizer.hpp"
 
-#include <cmath>
-
 namespace muster::optim {
-namespace {
 
-/// Sum of squares of one piece: eight lanes in double, added in order.
 double piece_squares(const float* values, std::int64_t count) {
-  double lanes[8] = {};
+  // Explicit lanes: a compiler's own reduction may depend on the alignment of `values`.
+  constexpr std::int64_t lanes = 32;
+  double sums[lanes] = {};
   std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    for (std::int64_t lane = 0; lane < 8; ++lane) lanes[lane] += static_cast<double>(values[i + lane]) * static_cast<double>(values[i + lane]);
-  for (; i < count; ++i) lanes[0] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  for (; i + lanes <= count; i += lanes) {
+#pragma omp simd
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const double value = static_cast<double>(values[i + lane]);
+      sums[lane] += value * value;
+    }
+  }
+  for (std::int64_t lane = 0; i < count; ++i, ++lane) sums[lane] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   double sum = 0;
-  for (double lane : lanes) sum += lane;
+  for (double part : sums) sum += part;
   return sum;
 }
 
-}  // namespace
+void add_pieces(std::span<const ParamRun> runs, std::span<const double> of_pieces, std::vector<double>& of_runs) {
+  of_runs.assign(runs.size(), 0.0);
+  std::size_t at = 0;
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    for (std::int64_t p = 0; p < piece_count(runs[r].elements.size()); ++p) of_runs[r] += of_pieces[at++];
+}
 
 double squared_norm(std::span<const float> values, int threads) {
-  const auto count = static_cast<std::int64_t>(values.size()), pieces = (count + piece - 1) / piece;
-  std::vector<double> sums(static_cast<std::size_t>(pieces));
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && pieces > 1)
-  for (std::int64_t p = 0; p < pieces; ++p) sums[static_cast<std::size_t>(p)] = piece_squares(values.data() + p * piece, std::min(piece, count - p * piece));
+  thread_local std::vector<double> scratch;  // kept: a training step allocates nothing
+  std::vector<double>& sums = scratch;       // the caller's, also inside the parallel region
+  const ParamRun all{"", {0, static_cast<std::int64_t>(values.size())}, false};
+  sums.assign(piece_count({&all, 1}), 0.0);
+  for_each_piece({&all, 1}, threads, [&](const Piece& piece) { sums[piece.index] = piece_squares(values.data() + piece.begin, piece.end - piece.begin); });
   double sum = 0;
-  for (double s : sums) sum += s;
+  for (double part : sums) sum += part;
   return sum;
 }
 

@@ -1,3 +1,4 @@
+// The kinds by name, the checks of their options, and the learning-rate rule for many replicas.
 #include "optim/optimizer.hpp"
 
 #include <muster/base/error.hpp>
@@ -36,6 +37,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& o) {
   check("epsilon", o.epsilon, o.epsilon > 0, "a number above 0");
   check("decay_rate", o.decay_rate, o.decay_rate >= 0 && o.decay_rate < 1, "0 <= decay_rate < 1");
   check("weight_decay", o.weight_decay, o.weight_decay >= 0, "0 or more");
+  check("trust_coefficient", o.trust_coefficient, o.trust_coefficient > 0, "a number above 0");
   check("clip_norm", o.clip_norm, o.clip_norm >= 0, "0 (off) or more");
   for (const Kind& kind : kinds)
     if (o.kind == kind.name) return kind.make(o);
@@ -44,6 +46,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& o) {
 }
 
 double lr_scaling_factor(const std::string& rule, int replicas) {
+  if (rule.empty() && replicas <= 1) return 1.0;  // only several replicas must say
+  static const std::vector<std::string> rules{"none", "linear", "sqrt"};
+  if (std::find(rules.begin(), rules.end(), rule) == rules.end())
+    fail(ExitCode::usage, "parallel.lr_scaling: unknown rule '{}', expected one of {}{}", rule, join(rules, ", "), did_you_mean(rule, rules));
   if (rule == "linear") return replicas;
   if (rule == "sqrt") return std::sqrt(static_cast<double>(replicas));
   return 1.0;

@@ -1,4 +1,5 @@
 // RMSprop (Tieleman and Hinton 2012, in PyTorch's form):
+//   g includes weight_decay * w;
 //   s = decay_rate * s + (1 - decay_rate) * g^2;   w = w - lr * g / (sqrt(s) + epsilon)
 #include "optim/optimizer.hpp"
 
@@ -15,16 +16,18 @@ class RmsProp : public Optimizer {
   void update(const UpdateContext& context, std::span<float> weights, std::span<const float> grads,
               std::span<const std::span<float>> state, std::span<const ParamRun> runs) const override {
     const float lr = static_cast<float>(context.lr), scale = static_cast<float>(context.grad_scale);
-    const float rate = static_cast<float>(options_.decay_rate), epsilon = static_cast<float>(options_.epsilon);
+    const float rate = static_cast<float>(options_.decay_rate), rest = static_cast<float>(1.0 - options_.decay_rate);
+    const float epsilon = static_cast<float>(options_.epsilon);
     float *w = weights.data(), *s = state[0].data();
     const float* g = grads.data();
-    for_each_piece(runs, context.threads, [&](const ParamRun& run, std::int64_t begin, std::int64_t end) {
-      const float decay = run.has_decay ? static_cast<float>(options_.weight_decay) : 0.0f;
+    for_each_piece(runs, context.threads, [&](const Piece& part) {
+      const float decay = part.run.has_decay ? static_cast<float>(options_.weight_decay) : 0.0f;
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t i = part.begin; i < part.end; ++i) {
         const float d = scale * g[i] + decay * w[i];
-        s[i] = rate * s[i] + (1.0f - rate) * d * d;
-        w[i] -= lr * d / (std::sqrt(s[i]) + epsilon);
+        const float average = rate * s[i] + rest * d * d;
+        s[i] = average;
+        w[i] -= lr * d / (std::sqrt(average) + epsilon);
       }
     });
   }

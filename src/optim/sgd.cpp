@@ -22,8 +22,9 @@ class Sgd : public Optimizer {
     float* w = weights.data();
     const float* g = grads.data();
     float* v = slots_.empty() ? nullptr : state[0].data();
-    for_each_piece(runs, context.threads, [&, is_nesterov = is_nesterov_](const ParamRun& run, std::int64_t begin, std::int64_t end) {
-      const float decay = run.has_decay ? decay_ : 0.0f;
+    for_each_piece(runs, context.threads, [&, is_nesterov = is_nesterov_](const Piece& part) {
+      const std::int64_t begin = part.begin, end = part.end;
+      const float decay = part.run.has_decay ? decay_ : 0.0f;
       if (!v) {
 #pragma omp simd
         for (std::int64_t i = begin; i < end; ++i) w[i] -= lr * (scale * g[i] + decay * w[i]);
@@ -31,14 +32,16 @@ class Sgd : public Optimizer {
 #pragma omp simd
         for (std::int64_t i = begin; i < end; ++i) {
           const float d = scale * g[i] + decay * w[i];
-          v[i] = mu * v[i] + d;
-          w[i] -= lr * (d + mu * v[i]);
+          const float velocity = mu * v[i] + d;
+          v[i] = velocity;
+          w[i] -= lr * (d + mu * velocity);
         }
       } else {
 #pragma omp simd
         for (std::int64_t i = begin; i < end; ++i) {
-          v[i] = mu * v[i] + (scale * g[i] + decay * w[i]);
-          w[i] -= lr * v[i];
+          const float velocity = mu * v[i] + (scale * g[i] + decay * w[i]);
+          v[i] = velocity;
+          w[i] -= lr * velocity;
         }
       }
     });

@@ -64,13 +64,14 @@ struct ScheduleOptions {
   std::string kind = "constant";   ///< constant | step | exponential | cosine | polynomial
   double warmup_epochs = 0;
   std::int64_t warmup_steps = 0;   ///< one of the two
-  double warmup_start = 0.0;       ///< factor of lr at the first step
+  double warmup_start = 0.0;       ///< factor of lr from which the warm-up rises: step s < n gets start + (1 - start) (s + 1) / (n + 1)
   double min_factor = 0.0;         ///< cosine, polynomial: factor of lr at the end
   double power = 1.0;              ///< polynomial
   double gamma = 0.1;              ///< step: factor at each boundary; exponential: factor per epoch
   std::vector<double> at_epochs;   ///< step: boundaries
 };
-/// Learning-rate factor as a pure function of the step.
+/// Learning-rate factor as a pure function of the step. The constructor throws Error(usage) for values out of range, two
+/// warm-up lengths, or a warm-up longer than the training.
 class Schedule {
  public:
   Schedule(const ScheduleOptions& options, std::int64_t total_steps, double steps_per_epoch);
@@ -84,7 +85,8 @@ class Schedule {
 };
 std::vector<std::string> schedule_kinds();
 
-/// parallel.lr_scaling: factor for `replicas` data-parallel replicas. none 1, linear n (Goyal et al. 2017), sqrt sqrt(n).
+/// parallel.lr_scaling: factor for `replicas` data-parallel replicas. none 1, linear n (Goyal et al. 2017), sqrt sqrt(n)
+/// (Krizhevsky 2014); empty: 1 for one replica. Throws Error(usage) for another rule.
 double lr_scaling_factor(const std::string& rule, int replicas);
 
 }  // namespace muster::optim
