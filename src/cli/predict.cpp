@@ -1,0 +1,92 @@
+// `muster predict`: a run's network on the samples of an HDF5 file; one CSV line per sample. Runs as one process.
+#include "cli/command.hpp"
+
+#include <muster/base/error.hpp>
+#include <muster/base/file.hpp>
+#include <muster/dataset/batch_queue.hpp>
+#include <muster/train/restore.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+namespace muster::cli {
+namespace po = boost::program_options;
+namespace {
+
+/// "index,class,probability..." for class outputs (softmax), "index,value..." otherwise.
+void append_row(std::ostream& out, std::int64_t index, std::vector<double> row, bool has_classes) {
+  out << index;
+  if (has_classes) {
+    const double largest = *std::max_element(row.begin(), row.end());
+    double sum = 0;
+    for (double& v : row) sum += v = std::exp(v - largest);
+    for (double& v : row) v /= sum;
+    out << ',' << std::max_element(row.begin(), row.end()) - row.begin();
+  }
+  for (double v : row) out << ',' << fmt::format("{:.7g}", v);
+  out << '\n';
+}
+
+std::string predict(train::TrainedNetwork& trained, std::unique_ptr<dataset::Dataset> data) {
+  const train::Config& config = trained.loaded.config;
+  const bool has_classes = trained.network.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
+  const std::int64_t width = trained.network.output.elements();
+  if (data->input_shape() != trained.network.input)
+    fail(ExitCode::data, "{}: samples have shape {}, the network expects {}", data->describe(), data->input_shape().text(), trained.network.input.text());
+  dataset::QueueOptions options;
+  options.batch = config.data.test_batch > 0 ? config.data.test_batch : config.data.batch;
+  options.last_sample = data->size();
+  options.is_training = false;
+  options.transforms = config.data.transforms;
+  options.check_finite = config.data.check_finite;
+  options.rows_of = [](std::int64_t rows) { return Range{0, rows}; };
+  dataset::BatchQueue queue(std::move(data), options);
+
+  std::ostringstream text;
+  std::unique_ptr<model::Program> program;
+  std::vector<float> output;
+  while (const dataset::Batch* batch = queue.next()) {
+    if (!program || program->rows() != batch->rows.size()) {
+      model::ProgramOptions shape;
+      shape.rows = batch->rows.size();
+      shape.is_training = false;
+      shape.threads = trained.threads;
+      program = std::make_unique<model::Program>(trained.network, *trained.backend, shape, trained.store->descs());
+      program->bind(*trained.store, {});
+    }
+    program->load(batch->inputs, nullptr);
+    for (std::size_t s = 0; s < program->forward_segments().size(); ++s) program->forward(s, {});
+    output.resize(static_cast<std::size_t>(batch->rows.size() * width));
+    program->read_output(output.data());
+    for (std::int64_t r = 0; r < batch->rows.size(); ++r)
+      append_row(text, batch->position.first + r, {output.begin() + r * width, output.begin() + (r + 1) * width}, has_classes);
+  }
+  return text.str();
+}
+
+}  // namespace
+
+int run_predict(const std::vector<std::string>& words) {
+  po::options_description flags("flags");
+  flags.add_options()("set", po::value<std::vector<std::string>>()->composing(), "key=value, overrides the run's config; may repeat")(
+      "step", po::value<int>()->default_value(-1), "the checkpoint of this step instead of the newest")(
+      "inputs", po::value<std::string>(), "path of the input dataset inside the file (default: as in the run's data.test or data.train)")(
+      "output", po::value<std::string>(), "write the CSV there instead of to the terminal");
+  const Arguments arguments("predict", {"RUN", "INPUT"}, flags, words);
+  if (arguments.is_help()) return 0;
+  const auto trained = train::restore_network(arguments.text("RUN"), arguments.list("set"), arguments.integer("step"),
+                                              static_cast<int>(std::thread::hardware_concurrency()));
+  const auto& data = trained->loaded.config.data;
+  dataset::SourceOptions source;
+  source.files = {arguments.text("INPUT")};
+  source.inputs = arguments.has("inputs") ? arguments.text("inputs") : (data.test.is_set() ? data.test.inputs : data.train.inputs);
+  const std::string csv = predict(*trained, dataset::open_inputs(source));
+  if (arguments.has("output")) write_file_atomic(arguments.text("output"), csv, static_cast<int>(ExitCode::data));
+  else std::cout << csv;
+  return 0;
+}
+
+}  // namespace muster::cli
