@@ -38,23 +38,24 @@ void sync(const std::filesystem::path& path, int flags) {
 
 void write_file_atomic(const std::filesystem::path& path, std::string_view content, int exit_code) {
   const std::filesystem::path temporary = path.string() + ".tmp";
+  const auto give_up = [&](const char* action) {
+    const int reason = errno;
+    ::unlink(temporary.c_str());
+    errno = reason;
+    fail_file(exit_code, action, path);
+  };
   {
     const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) fail_file(exit_code, "create", temporary);
     while (!content.empty()) {
       const ssize_t written = ::write(file.get(), content.data(), content.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) {
-        const int reason = errno;
-        ::unlink(temporary.c_str());
-        errno = reason;
-        fail_file(exit_code, "write", path);
-      }
+      if (written < 0) give_up("write");
       content.remove_prefix(static_cast<std::size_t>(written));
     }
-    if (::fsync(file.get()) != 0) fail_file(exit_code, "sync", temporary);
+    if (::fsync(file.get()) != 0) give_up("sync");
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_file(exit_code, "rename to", path);
+  if (::rename(temporary.c_str(), path.c_str()) != 0) give_up("rename a temporary file to");
   fsync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 

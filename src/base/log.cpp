@@ -1,5 +1,6 @@
 // Lines go to spdlog sinks: stdout and stderr for the terminal, one file for the run. Patterns carry no time: a batch log
 // should be comparable between runs; metrics.jsonl has the times.
+#include <muster/base/error.hpp>
 #include <muster/base/log.hpp>
 
 #include <spdlog/sinks/basic_file_sink.h>
@@ -52,8 +53,12 @@ void set_printing(bool is_printing) {
 
 void open_file(const std::filesystem::path& path) {
   const std::lock_guard lock(state().mutex);
-  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_st>(path.string());
-  state().file = std::make_shared<spdlog::logger>("run", sink);
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_st>(path.string());
+    state().file = std::make_shared<spdlog::logger>("run", sink);
+  } catch (const spdlog::spdlog_ex& error) {
+    fail(ExitCode::usage, "cannot write the log {}: {}", path.string(), error.what());
+  }
   state().file->set_pattern("%v");
   state().file->flush_on(spdlog::level::trace);
 }
