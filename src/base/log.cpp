@@ -57,7 +57,7 @@ void open_file(const std::filesystem::path& path) {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_st>(path.string());
     state().file = std::make_shared<spdlog::logger>("run", sink);
   } catch (const spdlog::spdlog_ex& error) {
-    fail(ExitCode::usage, "cannot write the log {}: {}", path.string(), error.what());
+    fail(ExitCode::checkpoint, "cannot write the log {}: {}", path.string(), error.what());
   }
   state().file->set_pattern("%v");
   state().file->flush_on(spdlog::level::trace);
