@@ -1,15 +1,15 @@
 // Writing converted samples to one HDF5 file that is complete or absent: everything goes to a temporary file, which close()
-// renames. Sample data may come in pieces; mean and standard deviation per channel are summed on the way (values scaled
+// renames. Implemented in hdf5/convert_writer.cpp. Sample data may come in pieces; mean and standard deviation per channel are summed on the way (values scaled
 // to [0, 1] for uint8) and stored as attributes of the inputs.
 #pragma once
 
-#include "dataset/hdf5/check.hpp"
-
+#include <muster/base/error.hpp>
 #include <muster/dataset/convert.hpp>
 #include <muster/tensor/dtype.hpp>
 #include <muster/tensor/shape.hpp>
 
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,20 +31,8 @@ class ConvertWriter {
   std::string close();
 
  private:
-  void add(hdf5::DataSet& set, DType type, const Shape& shape, std::int64_t& done, std::span<const std::byte> values);
-  void sum(std::span<const std::byte> values);
-  void write_attribute(const char* name, const std::vector<double>& values);
-
-  ConvertOptions options_;
-  std::string temporary_;
-  std::int64_t samples_;
-  DType input_type_, target_type_;
-  Shape input_shape_, target_shape_;
-  hdf5::File file_;
-  hdf5::DataSet inputs_, targets_;
-  std::int64_t inputs_done_ = 0, targets_done_ = 0;
-  std::vector<double> sums_, squares_;  // per channel
-  bool is_closed_ = false;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace muster::dataset

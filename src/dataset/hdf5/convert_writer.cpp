@@ -34,7 +34,29 @@ DataSet create_dataset(hid_t file, const std::string& name, DType type, const Sh
 
 }  // namespace
 
-ConvertWriter::ConvertWriter(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape, DType target_type,
+struct ConvertWriter::Impl {
+  Impl(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape, DType target_type,
+       const Shape& target_shape);
+  ~Impl();
+  void add(DataSet& set, DType type, const Shape& shape, std::int64_t& done, std::span<const std::byte> values);
+  void add_inputs(std::span<const std::byte> values);
+  void sum(std::span<const std::byte> values);
+  void write_attribute(const char* name, const std::vector<double>& values);
+  std::string close();
+
+  ConvertOptions options_;
+  std::string temporary_;
+  std::int64_t samples_;
+  DType input_type_, target_type_;
+  Shape input_shape_, target_shape_;
+  File file_;
+  DataSet inputs_, targets_;
+  std::int64_t inputs_done_ = 0, targets_done_ = 0;
+  std::vector<double> sums_, squares_;  // per channel
+  bool is_closed_ = false;
+};
+
+ConvertWriter::Impl::Impl(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape, DType target_type,
                              const Shape& target_shape)
     : options_(options), temporary_(options.output + ".tmp"), samples_(samples), input_type_(input_type), target_type_(target_type),
       input_shape_(input_shape), target_shape_(target_shape) {
@@ -58,13 +80,13 @@ ConvertWriter::ConvertWriter(const ConvertOptions& options, std::int64_t samples
   targets_ = create_dataset(file_.get(), options.targets_name, target_type, target_shape.batched(samples), options.deflate, options.output);
 }
 
-ConvertWriter::~ConvertWriter() {
+ConvertWriter::Impl::~Impl() {
   if (is_closed_) return;
   std::error_code ignored;
   fs::remove(temporary_, ignored);
 }
 
-void ConvertWriter::add(DataSet& set, DType type, const Shape& shape, std::int64_t& done, std::span<const std::byte> values) {
+void ConvertWriter::Impl::add(DataSet& set, DType type, const Shape& shape, std::int64_t& done, std::span<const std::byte> values) {
   const std::int64_t sample_bytes = shape.elements() * static_cast<std::int64_t>(size_of(type));
   const std::int64_t count = static_cast<std::int64_t>(values.size()) / sample_bytes;
   MUSTER_CHECK_EQ(count * sample_bytes, static_cast<std::int64_t>(values.size()));
@@ -81,7 +103,7 @@ void ConvertWriter::add(DataSet& set, DType type, const Shape& shape, std::int64
   done += count;
 }
 
-void ConvertWriter::sum(std::span<const std::byte> values) {
+void ConvertWriter::Impl::sum(std::span<const std::byte> values) {
   const auto channels = static_cast<std::int64_t>(sums_.size()), image = input_shape_.elements() / channels;
   const auto elements = static_cast<std::int64_t>(values.size() / size_of(input_type_));
   for (std::int64_t i = 0; i < elements; ++i) {
@@ -98,22 +120,20 @@ void ConvertWriter::sum(std::span<const std::byte> values) {
   }
 }
 
-void ConvertWriter::add_inputs(std::span<const std::byte> values) {
+void ConvertWriter::Impl::add_inputs(std::span<const std::byte> values) {
   MUSTER_CHECK(input_type_ == DType::u8 || input_type_ == DType::f32, "inputs of type {}", name_of(input_type_));
   add(inputs_, input_type_, input_shape_, inputs_done_, values);
   sum(values);
 }
 
-void ConvertWriter::add_targets(std::span<const std::byte> values) { add(targets_, target_type_, target_shape_, targets_done_, values); }
-
-void ConvertWriter::write_attribute(const char* name, const std::vector<double>& values) {
+void ConvertWriter::Impl::write_attribute(const char* name, const std::vector<double>& values) {
   const hsize_t extent = values.size();
   const DataSpace space(MUSTER_HDF5(H5Screate_simple(1, &extent, nullptr)));
   const Attribute attribute(MUSTER_HDF5(H5Acreate2(inputs_.get(), name, H5T_NATIVE_DOUBLE, space.get(), H5P_DEFAULT, H5P_DEFAULT)));
   MUSTER_HDF5(H5Awrite(attribute.get(), H5T_NATIVE_DOUBLE, values.data()));
 }
 
-std::string ConvertWriter::close() {
+std::string ConvertWriter::Impl::close() {
   if (inputs_done_ != samples_ || targets_done_ != samples_)
     fail(ExitCode::data, "expected {} inputs and as many targets, found {} and {}", samples_, inputs_done_, targets_done_);
   const double count = static_cast<double>(samples_ * input_shape_.elements()) / static_cast<double>(sums_.size());
@@ -136,5 +156,15 @@ std::string ConvertWriter::close() {
                      input_shape_.batched(samples_).text(), options_.targets_name, name_of(target_type_), target_shape_.batched(samples_).text(),
                      fmt::join(mean, " "), fmt::join(deviation, " "));
 }
+
+ConvertWriter::ConvertWriter(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape,
+                             DType target_type, const Shape& target_shape)
+    : impl_(std::make_unique<Impl>(options, samples, input_type, input_shape, target_type, target_shape)) {}
+ConvertWriter::~ConvertWriter() = default;
+void ConvertWriter::add_inputs(std::span<const std::byte> values) { impl_->add_inputs(values); }
+void ConvertWriter::add_targets(std::span<const std::byte> values) {
+  impl_->add(impl_->targets_, impl_->target_type_, impl_->target_shape_, impl_->targets_done_, values);
+}
+std::string ConvertWriter::close() { return impl_->close(); }
 
 }  // namespace muster::dataset
