@@ -1,3 +1,5 @@
+// Appending needs no lock and no flush: a line is one write to a file opened for appending, so a crash can cut off the last
+// line at most, and a reader sees whole lines.
 #include <muster/train/metrics.hpp>
 
 #include <muster/base/error.hpp>
@@ -20,10 +22,22 @@ std::string lines_up_to(const std::string& text, std::int64_t step) {
   std::string kept;
   for (const std::string& line : split(text, '\n')) {
     const auto object = nlohmann::json::parse(line, nullptr, false);
-    if (object.is_discarded() || !object.contains("step") || object["step"].get<std::int64_t>() > step) continue;
+    if (!object.is_object()) continue;
+    const auto found = object.find("step");
+    if (found == object.end() || !found->is_number_integer() || found->get<std::int64_t>() > step) continue;
     kept += line + "\n";
   }
   return kept;
+}
+
+void put(nlohmann::ordered_json& object, const std::string& key, const std::variant<std::int64_t, double, std::string>& value) {
+  const auto* number = std::get_if<double>(&value);
+  if (!number || std::isfinite(*number)) {
+    std::visit([&](const auto& v) { object[key] = v; }, value);
+    return;
+  }
+  object[key] = nullptr;  // JSON has no such number
+  object[key + "_text"] = std::isnan(*number) ? "nan" : *number > 0 ? "inf" : "-inf";
 }
 
 }  // namespace
@@ -41,14 +55,15 @@ MetricsWriter::~MetricsWriter() {
 
 void MetricsWriter::write(const MetricsLine& line) {
   if (descriptor_ < 0) return;
-  nlohmann::ordered_json object;
-  for (const auto& [key, value] : line) {
-    if (const auto* number = std::get_if<double>(&value); number && !std::isfinite(*number)) object[key] = nullptr;
-    else std::visit([&, name = key](const auto& v) { object[name] = v; }, value);
-  }
-  const std::string text = object.dump() + "\n";
-  if (::write(descriptor_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    fail(ExitCode::checkpoint, "cannot append to metrics.jsonl: {}", std::strerror(errno));
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : line) put(object, key, value);
+  const std::string text = object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  ssize_t written = 0;
+  do {
+    written = ::write(descriptor_, text.data(), text.size());
+  } while (written < 0 && errno == EINTR);
+  if (written != static_cast<ssize_t>(text.size()))
+    fail(ExitCode::checkpoint, "cannot append to metrics.jsonl: {}; free disk space", written < 0 ? std::strerror(errno) : "the disk is full");
 }
 
 }  // namespace muster::train

@@ -10,7 +10,8 @@
 
 namespace muster::train {
 
-/// Keys keep their order. Numbers are printed so that reading them gives the same bits; NaN and Inf become null.
+/// Keys keep their order. Numbers are printed so that reading them gives the same bits. NaN and Inf become null, followed by
+/// the key with "_text" added: "loss": null, "loss_text": "nan" | "inf" | "-inf".
 using MetricsLine = std::vector<std::pair<std::string, std::variant<std::int64_t, double, std::string>>>;
 
 class MetricsWriter {
@@ -25,7 +26,7 @@ class MetricsWriter {
     std::swap(descriptor_, other.descriptor_);
     return *this;
   }
-  /// Nothing happens on a default-made writer (other ranks).
+  /// Appends one line in one write. Nothing happens on a default-made writer (other ranks). Throws Error(checkpoint).
   void write(const MetricsLine& line);
 
  private:
