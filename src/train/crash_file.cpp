@@ -11,8 +11,10 @@ void write_crash_file(const std::filesystem::path& run, int rank, int exit_code,
   try {
     if (!std::filesystem::is_directory(run)) return;
     std::filesystem::create_directories(run / "errors");
-    const nlohmann::ordered_json report{{"rank", rank}, {"exit_code", exit_code}, {"where", error_context()}, {"message", message}};
-    write_file_atomic(run / "errors" / fmt::format("rank-{}.json", rank), report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    const nlohmann::ordered_json report{
+        {"rank", rank}, {"exit_code", exit_code}, {"where", error_context()}, {"message", message}};
+    write_file_atomic(run / "errors" / fmt::format("rank-{}.json", rank),
+                      report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } catch (...) {
   }
 }

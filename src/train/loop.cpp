@@ -236,7 +236,6 @@ void Run::save() {
     state.sample_counter = sample_counter_;
     state.epoch = sample_counter_ / dataset_size_;
     state.audit = audit;
-    state.config_yaml = loaded_.effective_yaml;
     save_checkpoint(directory(), state, config_.checkpoint.keep);
   });
   saved_step_ = step_;
@@ -254,6 +253,7 @@ ExitCode Run::stop() {
 ExitCode Run::finish() {
   if (meter_.steps() > 0) report();
   if (has_test_) evaluate();
+  if (is_stopping_) return stop();
   if (saved_step_ != step_) save();
   log::info("done        {} steps, run in {}", step_, directory().string());
   log::info("next        muster eval {}", directory().string());

@@ -1,5 +1,5 @@
-// Appending needs no lock and no flush: a line is one write to a file opened for appending, so a crash can cut off the last
-// line at most, and a reader sees whole lines.
+// Appending needs no lock and no flush: a line is one write to a file opened for appending, so a crash can cut off the
+// last line at most, and a reader sees whole lines.
 #include <muster/train/metrics.hpp>
 
 #include <muster/base/error.hpp>
@@ -8,11 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace muster::train {
 namespace {
@@ -30,7 +30,8 @@ std::string lines_up_to(const std::string& text, std::int64_t step) {
   return kept;
 }
 
-void put(nlohmann::ordered_json& object, const std::string& key, const std::variant<std::int64_t, double, std::string>& value) {
+void put(nlohmann::ordered_json& object, const std::string& key,
+         const std::variant<std::int64_t, double, std::string>& value) {
   const auto* number = std::get_if<double>(&value);
   if (!number || std::isfinite(*number)) {
     std::visit([&](const auto& v) { object[key] = v; }, value);
@@ -44,7 +45,8 @@ void put(nlohmann::ordered_json& object, const std::string& key, const std::vari
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::int64_t resume_step) {
   constexpr int code = static_cast<int>(ExitCode::checkpoint);
-  if (resume_step >= 0 && std::filesystem::exists(path)) write_file_atomic(path, lines_up_to(read_file(path, code), resume_step), code);
+  if (resume_step >= 0 && std::filesystem::exists(path))
+    write_file_atomic(path, lines_up_to(read_file(path, code), resume_step), code);
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(ExitCode::checkpoint, "cannot open {}: {}", path.string(), std::strerror(errno));
 }
@@ -63,7 +65,8 @@ void MetricsWriter::write(const MetricsLine& line) {
     written = ::write(descriptor_, text.data(), text.size());
   } while (written < 0 && errno == EINTR);
   if (written != static_cast<ssize_t>(text.size()))
-    fail(ExitCode::checkpoint, "cannot append to metrics.jsonl: {}; free disk space", written < 0 ? std::strerror(errno) : "the disk is full");
+    fail(ExitCode::checkpoint, "cannot append to metrics.jsonl: {}; free disk space",
+         written < 0 ? std::strerror(errno) : "the disk is full");
 }
 
 }  // namespace muster::train

@@ -10,7 +10,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_number(const std::string& text) { return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }); }
+bool is_number(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
 
 /// "<prefix>NUMBER<suffix>"
 bool has_form(const std::string& name, const std::string& prefix, const std::string& suffix) {
@@ -22,7 +24,9 @@ bool is_checkpoint(const std::string& name) {
   return has_form(name, "step-", "") || has_form(name, ".tmp-step-", "") || has_form(name, ".old-step-", "");
 }
 
-bool is_crash_file(const std::string& name) { return has_form(name, "rank-", ".json") || has_form(name, "rank-", ".json.tmp"); }
+bool is_crash_file(const std::string& name) {
+  return has_form(name, "rank-", ".json") || has_form(name, "rank-", ".json.tmp");
+}
 
 void find_in(const fs::path& folder, bool (*is_own)(const std::string&), std::vector<fs::path>& found) {
   std::error_code error;
@@ -51,7 +55,8 @@ void clear(const fs::path& directory, const std::vector<fs::path>& entries) {
 RunStart open_existing(const fs::path& directory, bool is_forced) {
   const auto entries = own_entries(directory);
   if (!entries.empty() && !is_forced)
-    fail(ExitCode::usage, "{} holds a run already; continue it with --resume, replace it with --force, or set run.name", directory.string());
+    fail(ExitCode::usage, "{} holds a run already; continue it with --resume, replace it with --force, or set run.name",
+         directory.string());
   if (!entries.empty()) clear(directory, entries);
   return RunStart::fresh;
 }
@@ -73,8 +78,9 @@ RunStart open_run_directory(const fs::path& directory, bool is_resumed, bool is_
     if (fs::create_directory(directory)) return RunStart::fresh;
     return open_existing(directory, is_forced);
   } catch (const fs::filesystem_error& failure) {
-    fail(ExitCode::checkpoint, "cannot prepare the run directory {}: {}; set run.directory to a place where you may write", directory.string(),
-         failure.code().message());
+    fail(ExitCode::checkpoint,
+         "cannot prepare the run directory {}: {}; set run.directory to a place where you may write",
+         directory.string(), failure.code().message());
   }
 }
 

@@ -3,7 +3,7 @@
 //
 //   RUN/checkpoints/step-00001200/manifest.json        step, epoch, samples, size and xxh3 of the other files
 //                                 weights.safetensors  trained parameters and running values
-//                                 state.h5             optimizer state, counters, effective config
+//                                 state.h5             optimizer state and counters
 #pragma once
 
 #include <muster/tensor/shape.hpp>
@@ -29,7 +29,6 @@ struct CheckpointState {
   std::array<std::int64_t, 3> audit{};  ///< check sums of the current epoch's samples, over all ranks
   std::vector<NamedTensor> weights;
   std::vector<NamedTensor> optimizer;  ///< "<slot>/<parameter>"
-  std::string config_yaml;             ///< effective
 };
 
 enum class CheckpointParts {

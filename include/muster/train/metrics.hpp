@@ -10,15 +10,15 @@
 
 namespace muster::train {
 
-/// Keys keep their order. Numbers are printed so that reading them gives the same bits. NaN and Inf become null, followed by
-/// the key with "_text" added: "loss": null, "loss_text": "nan" | "inf" | "-inf".
+/// Keys keep their order. Numbers are printed so that reading them gives the same bits. NaN and Inf become null,
+/// followed by the key with "_text" added: "loss": null, "loss_text": "nan" | "inf" | "-inf".
 using MetricsLine = std::vector<std::pair<std::string, std::variant<std::int64_t, double, std::string>>>;
 
 class MetricsWriter {
  public:
   MetricsWriter() = default;
-  /// Opens for appending. After a resume, lines of steps beyond `resume_step` are dropped first (atomically), so that no step
-  /// appears twice; pass -1 for a fresh run. Throws Error(checkpoint).
+  /// Opens for appending. After a resume, lines of steps beyond `resume_step` are dropped first (atomically), so that
+  /// no step appears twice; pass -1 for a fresh run. Throws Error(checkpoint).
   MetricsWriter(const std::filesystem::path& path, std::int64_t resume_step);
   ~MetricsWriter();
   MetricsWriter(MetricsWriter&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}

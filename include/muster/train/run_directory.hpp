@@ -1,4 +1,5 @@
-// The directory of a run and the files that muster puts there: config.yaml, log.txt, metrics.jsonl, checkpoints/, errors/.
+// The directory of a run and the files that muster puts there: config.yaml, log.txt, metrics.jsonl, checkpoints/,
+// errors/.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +9,9 @@ namespace muster::train {
 
 enum class RunStart { fresh, resumed };
 
-/// Called by rank 0. Creates the directory exclusively. An existing one with muster's files needs is_resumed or is_forced
-/// (which removes what muster made, nothing else). Throws Error(usage) naming the flags, Error(checkpoint) where it cannot be made.
+/// Called by rank 0. Creates the directory exclusively. An existing one with muster's files needs is_resumed or
+/// is_forced (which removes what muster made, nothing else). Throws Error(usage) naming the flags, Error(checkpoint)
+/// where it cannot be made.
 RunStart open_run_directory(const std::filesystem::path& directory, bool is_resumed, bool is_forced);
 
 }  // namespace muster::train

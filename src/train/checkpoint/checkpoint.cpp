@@ -40,7 +40,6 @@ void write_state(const fs::path& path, const CheckpointState& state) {
   dataset::StoreWriter store(path);
   const std::int64_t counters[] = {state.step, state.sample_counter, state.epoch, state.audit[0], state.audit[1], state.audit[2]};
   store.put("counters", std::span<const std::int64_t>(counters));
-  store.put("config", state.config_yaml);
   for (const NamedTensor& tensor : state.optimizer) {
     store.put("optimizer/" + tensor.name + "/values", std::span<const float>(tensor.values));
     store.put("optimizer/" + tensor.name + "/shape", std::span<const std::int64_t>(tensor.shape.extents()));
@@ -59,7 +58,6 @@ void read_state(const fs::path& path, CheckpointParts parts, CheckpointState& st
   state.sample_counter = counters[1];
   state.epoch = counters[2];
   std::copy(counters.begin() + 3, counters.end(), state.audit.begin());
-  state.config_yaml = store.text("config");
   if (parts == CheckpointParts::weights) return;
   const std::string names = store.text("optimizer_names");
   if (names.empty()) return;

@@ -1,6 +1,6 @@
 // The safetensors format: 8 bytes with the length of a JSON header (little-endian), the header (name -> dtype, shape,
-// data_offsets counted from its end), the data without holes. https://github.com/huggingface/safetensors, section Format.
-// Reading trusts nothing: every length and shape is checked against the file before memory is taken.
+// data_offsets counted from its end), the data without holes. https://github.com/huggingface/safetensors, section
+// Format. Reading trusts nothing: every length and shape is checked against the file before memory is taken.
 #include <muster/base/check.hpp>
 #include <muster/base/error.hpp>
 #include <muster/base/handle.hpp>
@@ -8,13 +8,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <map>
-#include <unistd.h>
 
 namespace muster::train {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-constexpr std::size_t alignment = 64;            // of the data, so that a mapped file can be used as it is
+constexpr std::size_t alignment = 64;                // of the data, so that a mapped file can be used as it is
 constexpr std::uint64_t header_limit = 100'000'000;  // the format's own
 
 struct DescriptorTraits {
@@ -81,22 +81,26 @@ std::vector<Entry> parse_header(const std::string& text, std::size_t data_bytes,
       if (name == "__metadata__") continue;
       if (const std::string dtype = entry.at("dtype").get<std::string>(); dtype != "F32")
         fail(ExitCode::checkpoint, "{}: '{}' has dtype {}, expected F32", path.string(), name, dtype);
-      entries.push_back({name, Shape(entry.at("shape").get<std::vector<std::int64_t>>()), entry.at("data_offsets").at(0).get<std::size_t>(),
+      entries.push_back({name, Shape(entry.at("shape").get<std::vector<std::int64_t>>()),
+                         entry.at("data_offsets").at(0).get<std::size_t>(),
                          entry.at("data_offsets").at(1).get<std::size_t>()});
     }
   } catch (const nlohmann::json::exception& error) {
     fail(ExitCode::checkpoint, "{}: its header is damaged: {}", path.string(), error.what());
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   std::size_t offset = 0;
   for (const Entry& entry : entries) {
     std::size_t bytes = 0;
-    if (!bytes_of(entry.shape, bytes) || entry.begin != offset || entry.end < entry.begin || entry.end - entry.begin != bytes || entry.end > data_bytes)
-      fail(ExitCode::checkpoint, "{}: '{}' of shape {} lies at bytes {} to {} of {}: damaged or truncated", path.string(), entry.name,
-           entry.shape.text(), entry.begin, entry.end, data_bytes);
+    if (!bytes_of(entry.shape, bytes) || entry.begin != offset || entry.end < entry.begin ||
+        entry.end - entry.begin != bytes || entry.end > data_bytes)
+      fail(ExitCode::checkpoint, "{}: '{}' of shape {} lies at bytes {} to {} of {}: damaged or truncated",
+           path.string(), entry.name, entry.shape.text(), entry.begin, entry.end, data_bytes);
     offset = entry.end;
   }
-  if (offset != data_bytes) fail(ExitCode::checkpoint, "{}: {} bytes of data, its header describes {}", path.string(), data_bytes, offset);
+  if (offset != data_bytes)
+    fail(ExitCode::checkpoint, "{}: {} bytes of data, its header describes {}", path.string(), data_bytes, offset);
   return entries;
 }
 
@@ -128,8 +132,10 @@ void write_safetensors(const fs::path& path, const std::vector<NamedTensor>& ten
   const std::uint64_t length = header.size();
   write_all(file, &length, sizeof(length), path);
   write_all(file, header.data(), header.size(), path);
-  for (const auto& [name, tensor] : by_name) write_all(file, tensor->values.data(), tensor->values.size() * sizeof(float), path);
-  if (::close(file.detach()) != 0) fail(ExitCode::checkpoint, "cannot write {}: {}", path.string(), std::strerror(errno));
+  for (const auto& [name, tensor] : by_name)
+    write_all(file, tensor->values.data(), tensor->values.size() * sizeof(float), path);
+  if (::close(file.detach()) != 0)
+    fail(ExitCode::checkpoint, "cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
 std::vector<NamedTensor> read_safetensors(const fs::path& path) {
@@ -141,12 +147,14 @@ std::vector<NamedTensor> read_safetensors(const fs::path& path) {
   std::uint64_t length = 0;
   read_all(file, &length, sizeof(length), path);
   if (length > header_limit || length > size - sizeof(length))
-    fail(ExitCode::checkpoint, "{}: {} bytes, its header alone would need {}: truncated, or no safetensors file", path.string(), size, length);
+    fail(ExitCode::checkpoint, "{}: {} bytes, its header alone would need {}: truncated, or no safetensors file",
+         path.string(), size, length);
   std::string header(length, '\0');
   read_all(file, header.data(), length, path);
   std::vector<NamedTensor> tensors;
   for (Entry& entry : parse_header(header, size - sizeof(length) - length, path)) {
-    tensors.push_back({std::move(entry.name), std::move(entry.shape), std::vector<float>((entry.end - entry.begin) / sizeof(float))});
+    tensors.push_back(
+        {std::move(entry.name), std::move(entry.shape), std::vector<float>((entry.end - entry.begin) / sizeof(float))});
     read_all(file, tensors.back().values.data(), entry.end - entry.begin, path);
   }
   return tensors;
