@@ -11,7 +11,8 @@ namespace {
 
 class Adam : public Optimizer {
  public:
-  explicit Adam(const OptimizerOptions& options) : options_(options), is_decoupled_(options.kind == "adamw"), slots_{"m", "v"} {}
+  explicit Adam(const OptimizerOptions& options)
+      : options_(options), is_decoupled_(options.kind == "adamw"), slots_{"m", "v"} {}
   const std::vector<std::string>& slots() const override { return slots_; }
 
   void update(const UpdateContext& context, std::span<float> weights, std::span<const float> grads,

@@ -1,6 +1,7 @@
-// LAMB (You et al. 2020, algorithm 2, with bias correction and phi the identity): Adam's direction, scaled per parameter,
-//   r = m^ / (sqrt(v^) + epsilon) + weight_decay w;   w = w - lr * |w| / |r| * r    (ratio 1 where a norm is 0 or has_decay is off)
-// m^ and v^ are Adam's corrected averages. Norms are taken in double over fixed pieces; runs must be whole parameters.
+// LAMB (You et al. 2020, algorithm 2, with bias correction and phi the identity): Adam's direction, scaled per run,
+//   r = m^ / (sqrt(v^) + epsilon) + weight_decay w;   w = w - lr * |w| / |r| * r
+// The ratio |w| / |r| is 1 where a norm is 0 or has_decay is off; m^ and v^ are Adam's corrected averages. Norms are
+// taken in double over fixed pieces; runs must be whole parameters.
 #include "optim/optimizer.hpp"
 
 #include <cmath>
@@ -39,7 +40,8 @@ class Lamb : public Optimizer {
     for_each_piece(runs, context.threads, [&](const Piece& part) {
       float directions[piece_elements];
       factors.direct(part, w, m, v, directions);
-      const double of_weights = scratch.weight_squares[part.run_index], of_direction = scratch.direction_squares[part.run_index];
+      const double of_weights = scratch.weight_squares[part.run_index],
+                   of_direction = scratch.direction_squares[part.run_index];
       const bool is_scaled = part.run.has_decay && of_weights > 0 && of_direction > 0;
       const float rate = static_cast<float>(context.lr * (is_scaled ? std::sqrt(of_weights / of_direction) : 1.0));
 #pragma omp simd
@@ -51,11 +53,15 @@ class Lamb : public Optimizer {
   struct Factors {
     float scale, beta1, rest1, beta2, rest2, correct1, correct2, epsilon, weight_decay;
     Factors(const OptimizerOptions& o, const UpdateContext& context)
-        : scale(static_cast<float>(context.grad_scale)), beta1(static_cast<float>(o.beta1)), rest1(static_cast<float>(1.0 - o.beta1)),
-          beta2(static_cast<float>(o.beta2)), rest2(static_cast<float>(1.0 - o.beta2)),
+        : scale(static_cast<float>(context.grad_scale)),
+          beta1(static_cast<float>(o.beta1)),
+          rest1(static_cast<float>(1.0 - o.beta1)),
+          beta2(static_cast<float>(o.beta2)),
+          rest2(static_cast<float>(1.0 - o.beta2)),
           correct1(static_cast<float>(1.0 / (1.0 - std::pow(o.beta1, static_cast<double>(context.step))))),
           correct2(static_cast<float>(1.0 / (1.0 - std::pow(o.beta2, static_cast<double>(context.step))))),
-          epsilon(static_cast<float>(o.epsilon)), weight_decay(static_cast<float>(o.weight_decay)) {}
+          epsilon(static_cast<float>(o.epsilon)),
+          weight_decay(static_cast<float>(o.weight_decay)) {}
 
     /// directions[0 ..]: r of the piece's elements.
     void direct(const Piece& part, const float* w, const float* m, const float* v, float* directions) const {

@@ -40,7 +40,8 @@ class Lars : public Optimizer {
   }
 
  private:
-  static void measure(const UpdateContext& context, const float* w, const float* g, std::span<const ParamRun> runs, Scratch& scratch) {
+  static void measure(const UpdateContext& context, const float* w, const float* g, std::span<const ParamRun> runs,
+                      Scratch& scratch) {
     scratch.weight_pieces.assign(piece_count(runs), 0.0);
     scratch.grad_pieces.assign(piece_count(runs), 0.0);
     for_each_piece(runs, context.threads, [&](const Piece& part) {

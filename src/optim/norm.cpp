@@ -1,3 +1,4 @@
+// Norms whose bits depend on the values alone: fixed pieces, fixed lanes inside a piece, sums in order.
 #include "optim/optimizer.hpp"
 
 namespace muster::optim {
@@ -14,7 +15,8 @@ double piece_squares(const float* values, std::int64_t count) {
       sums[lane] += value * value;
     }
   }
-  for (std::int64_t lane = 0; i < count; ++i, ++lane) sums[lane] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  for (std::int64_t lane = 0; i < count; ++i, ++lane)
+    sums[lane] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   double sum = 0;
   for (double part : sums) sum += part;
   return sum;
@@ -32,7 +34,9 @@ double squared_norm(std::span<const float> values, int threads) {
   std::vector<double>& sums = scratch;       // the caller's, also inside the parallel region
   const ParamRun all{"", {0, static_cast<std::int64_t>(values.size())}, false};
   sums.assign(piece_count({&all, 1}), 0.0);
-  for_each_piece({&all, 1}, threads, [&](const Piece& piece) { sums[piece.index] = piece_squares(values.data() + piece.begin, piece.end - piece.begin); });
+  for_each_piece({&all, 1}, threads, [&](const Piece& piece) {
+    sums[piece.index] = piece_squares(values.data() + piece.begin, piece.end - piece.begin);
+  });
   double sum = 0;
   for (double part : sums) sum += part;
   return sum;

@@ -1,18 +1,18 @@
-// What the optimizer files share: the loop over pieces of parameter runs and threads, and sums of squares. Pieces have a
-// fixed size and each is worked on by one thread, so that the number of threads never changes a result.
+// What the optimizer files share: the loop over pieces of parameter runs and threads, and sums of squares. Pieces have
+// a fixed size and each is worked on by one thread, so that the number of threads never changes a result.
 #pragma once
 
 #include <muster/optim/optimizer.hpp>
 
+#include <omp.h>
 #include <algorithm>
 #include <memory>
-#include <omp.h>
 
 namespace muster::optim {
 
-std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options);      // sgd, momentum, nesterov
+std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options);  // sgd, momentum, nesterov
 std::unique_ptr<Optimizer> make_rmsprop(const OptimizerOptions& options);
-std::unique_ptr<Optimizer> make_adam(const OptimizerOptions& options);     // adam, adamw
+std::unique_ptr<Optimizer> make_adam(const OptimizerOptions& options);  // adam, adamw
 std::unique_ptr<Optimizer> make_lars(const OptimizerOptions& options);
 std::unique_ptr<Optimizer> make_lamb(const OptimizerOptions& options);
 
@@ -25,7 +25,7 @@ inline constexpr std::int64_t parallel_elements = 8 * piece_elements;
 struct Piece {
   const ParamRun& run;
   std::size_t run_index = 0;
-  std::size_t index = 0;     ///< counted over all runs
+  std::size_t index = 0;  ///< counted over all runs
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
@@ -38,7 +38,8 @@ inline std::size_t piece_count(std::span<const ParamRun> runs) {
   return static_cast<std::size_t>(count);
 }
 
-/// Calls body for the pieces of all runs whose position, counted in elements over the runs, falls to `thread` of `threads`.
+/// Calls body for the pieces of all runs whose position, counted in elements over the runs, falls to `thread` of
+/// `threads`.
 template <class Body>
 void visit_pieces(std::span<const ParamRun> runs, std::int64_t total, int thread, int threads, const Body& body) {
   std::int64_t position = 0;

@@ -14,8 +14,9 @@ struct Kind {
   const char* name;
   Make make;
 };
-constexpr Kind kinds[] = {{"sgd", make_sgd},   {"momentum", make_sgd}, {"nesterov", make_sgd}, {"rmsprop", make_rmsprop},
-                          {"adam", make_adam}, {"adamw", make_adam},   {"lars", make_lars},    {"lamb", make_lamb}};
+constexpr Kind kinds[] = {{"sgd", make_sgd},         {"momentum", make_sgd}, {"nesterov", make_sgd},
+                          {"rmsprop", make_rmsprop}, {"adam", make_adam},    {"adamw", make_adam},
+                          {"lars", make_lars},       {"lamb", make_lamb}};
 
 void check(const char* key, double value, bool is_fine, const char* expected) {
   if (!is_fine) fail(ExitCode::usage, "optimizer.{}: expected {}, found {}", key, expected, value);
@@ -42,14 +43,16 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& o) {
   for (const Kind& kind : kinds)
     if (o.kind == kind.name) return kind.make(o);
   const auto names = optimizer_kinds();
-  fail(ExitCode::usage, "optimizer: unknown kind '{}', expected one of {}{}", o.kind, join(names, ", "), did_you_mean(o.kind, names));
+  fail(ExitCode::usage, "optimizer: unknown kind '{}', expected one of {}{}", o.kind, join(names, ", "),
+       did_you_mean(o.kind, names));
 }
 
 double lr_scaling_factor(const std::string& rule, int replicas) {
   if (rule.empty() && replicas <= 1) return 1.0;  // only several replicas must say
   static const std::vector<std::string> rules{"none", "linear", "sqrt"};
   if (std::find(rules.begin(), rules.end(), rule) == rules.end())
-    fail(ExitCode::usage, "parallel.lr_scaling: unknown rule '{}', expected one of {}{}", rule, join(rules, ", "), did_you_mean(rule, rules));
+    fail(ExitCode::usage, "parallel.lr_scaling: unknown rule '{}', expected one of {}{}", rule, join(rules, ", "),
+         did_you_mean(rule, rules));
   if (rule == "linear") return replicas;
   if (rule == "sqrt") return std::sqrt(static_cast<double>(replicas));
   return 1.0;

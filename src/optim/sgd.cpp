@@ -10,7 +10,8 @@ namespace {
 class Sgd : public Optimizer {
  public:
   explicit Sgd(const OptimizerOptions& options)
-      : momentum_(options.kind == "sgd" ? 0.0f : static_cast<float>(options.momentum)), is_nesterov_(options.kind == "nesterov"),
+      : momentum_(options.kind == "sgd" ? 0.0f : static_cast<float>(options.momentum)),
+        is_nesterov_(options.kind == "nesterov"),
         decay_(static_cast<float>(options.weight_decay)) {
     if (options.kind != "sgd") slots_ = {"momentum"};
   }

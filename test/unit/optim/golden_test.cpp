@@ -21,10 +21,14 @@ struct Case {
 };
 
 void set_option(OptimizerOptions& options, const std::string& key, double value) {
-  const std::map<std::string, double*> fields{{"lr", &options.lr},           {"momentum", &options.momentum},
-                                              {"beta1", &options.beta1},     {"beta2", &options.beta2},
-                                              {"epsilon", &options.epsilon}, {"decay_rate", &options.decay_rate},
-                                              {"weight_decay", &options.weight_decay}, {"trust_coefficient", &options.trust_coefficient}};
+  const std::map<std::string, double*> fields{{"lr", &options.lr},
+                                              {"momentum", &options.momentum},
+                                              {"beta1", &options.beta1},
+                                              {"beta2", &options.beta2},
+                                              {"epsilon", &options.epsilon},
+                                              {"decay_rate", &options.decay_rate},
+                                              {"weight_decay", &options.weight_decay},
+                                              {"trust_coefficient", &options.trust_coefficient}};
   *fields.at(key) = value;
 }
 
@@ -45,7 +49,8 @@ std::vector<Case> read_cases() {
     if (word == "case") {
       OptimizerOptions& options = cases.emplace_back().options;
       line >> options.kind;
-      for (std::string pair; line >> pair;) set_option(options, pair.substr(0, pair.find('=')), std::stod(pair.substr(pair.find('=') + 1)));
+      for (std::string pair; line >> pair;)
+        set_option(options, pair.substr(0, pair.find('=')), std::stod(pair.substr(pair.find('=') + 1)));
     } else if (word == "start") cases.back().start = numbers(line);
     else if (word == "grads") cases.back().grads.push_back(numbers(line));
     else if (word == "weights") cases.back().weights.push_back(numbers(line));
@@ -65,9 +70,11 @@ TEST(Golden, EveryKindFollowsTheReference) {
     ASSERT_EQ(golden.weights.size(), 5u);
     ASSERT_EQ(golden.start.size(), 10u);
     for (std::size_t step = 0; step < golden.weights.size(); ++step) {
-      optimizer->update({golden.options.lr, static_cast<std::int64_t>(step) + 1, 1.0, 1}, weights, golden.grads[step], state, runs);
+      optimizer->update({golden.options.lr, static_cast<std::int64_t>(step) + 1, 1.0, 1}, weights, golden.grads[step],
+                        state, runs);
       for (std::size_t i = 0; i < weights.size(); ++i)
-        ASSERT_NEAR(weights[i], golden.weights[step][i], 2e-6f * std::max(1.0f, std::abs(golden.weights[step][i]))) << "step " << step << ", element " << i;
+        ASSERT_NEAR(weights[i], golden.weights[step][i], 2e-6f * std::max(1.0f, std::abs(golden.weights[step][i])))
+            << "step " << step << ", element " << i;
     }
     seen.insert(golden.options.kind);
   }

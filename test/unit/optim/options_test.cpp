@@ -40,7 +40,8 @@ TEST(Registry, RefusesAnUnknownKind) {
   OptimizerOptions options;
   options.kind = "adamm";
   EXPECT_EQ(message_of([&] { make_optimizer(options); }),
-            "optimizer: unknown kind 'adamm', expected one of sgd, momentum, nesterov, rmsprop, adam, adamw, lars, lamb; did you mean 'adam'?");
+            "optimizer: unknown kind 'adamm', expected one of sgd, momentum, nesterov, rmsprop, adam, adamw, lars, "
+            "lamb; did you mean 'adam'?");
 }
 
 TEST(Registry, RefusesValuesOutOfRange) {
@@ -62,7 +63,9 @@ TEST(Registry, RefusesValuesOutOfRange) {
   for (const auto& [key, field, value] : bad) {
     OptimizerOptions options;
     options.*field = value;
-    EXPECT_EQ(message_of([&] { make_optimizer(options); }).substr(0, 21 + std::string(key).size()), "optimizer." + std::string(key) + ": expected ") << value;
+    EXPECT_EQ(message_of([&] { make_optimizer(options); }).substr(0, 21 + std::string(key).size()),
+              "optimizer." + std::string(key) + ": expected ")
+        << value;
   }
   OptimizerOptions options;
   options.momentum = 1.5;
@@ -73,7 +76,7 @@ TEST(Norm, ClosedForms) {
   EXPECT_EQ(squared_norm({}, 4), 0.0);
   EXPECT_EQ(squared_norm(std::vector<float>{-3.0f}, 1), 9.0);
   EXPECT_EQ(squared_norm(std::vector<float>{3.0f, 4.0f}, 1), 25.0);
-  for (std::int64_t n : {31, 32, 33, 4095, 4096, 4097, 100001}) {   // sum of i^2, exact in double
+  for (std::int64_t n : {31, 32, 33, 4095, 4096, 4097, 100001}) {  // sum of i^2, exact in double
     std::vector<float> values(static_cast<std::size_t>(n));
     for (std::int64_t i = 0; i < n; ++i) values[static_cast<std::size_t>(i)] = static_cast<float>(i + 1);
     EXPECT_EQ(squared_norm(values, 2), static_cast<double>(n) * (n + 1) * (2 * n + 1) / 6) << n;

@@ -36,13 +36,14 @@ TEST(Schedule, WarmUpRisesLinearlyAndEndsAtOne) {
   ScheduleOptions options = of("constant");
   options.warmup_steps = 4;
   const Schedule schedule(options, 100, 10.0);
-  for (std::int64_t step = 0; step < 5; ++step) EXPECT_DOUBLE_EQ(schedule.factor(step), 0.2 * static_cast<double>(step + 1)) << step;
+  for (std::int64_t step = 0; step < 5; ++step)
+    EXPECT_DOUBLE_EQ(schedule.factor(step), 0.2 * static_cast<double>(step + 1)) << step;
   EXPECT_EQ(schedule.factor(5), 1.0);
 }
 
 TEST(Schedule, WarmUpFromAStart) {
   ScheduleOptions options = of("constant");
-  options.warmup_epochs = 0.3;   // of 10 steps: 3 steps
+  options.warmup_epochs = 0.3;  // of 10 steps: 3 steps
   options.warmup_start = 0.2;
   const Schedule schedule(options, 100, 10.0);
   EXPECT_DOUBLE_EQ(schedule.factor(0), 0.4);
@@ -125,7 +126,9 @@ TEST(Schedule, AWarmUpMayFillTheTraining) {
 }
 
 TEST(Schedule, Refuses) {
-  EXPECT_EQ(message_of(of("cosin")), "schedule: unknown kind 'cosin', expected one of constant, step, exponential, cosine, polynomial; did you mean 'cosine'?");
+  EXPECT_EQ(message_of(of("cosin")),
+            "schedule: unknown kind 'cosin', expected one of constant, step, exponential, cosine, polynomial; did you "
+            "mean 'cosine'?");
   ScheduleOptions options = of("constant");
   options.warmup_steps = 101;
   EXPECT_EQ(message_of(options), "schedule: the warm-up of 101 steps is longer than the training of 100 steps");
@@ -133,12 +136,16 @@ TEST(Schedule, Refuses) {
   options.warmup_epochs = 1;
   EXPECT_EQ(message_of(options), "schedule: warmup_epochs and warmup_steps exclude each other; give one");
   const std::vector<std::pair<const char*, double ScheduleOptions::*>> fields{
-      {"warmup_epochs", &ScheduleOptions::warmup_epochs}, {"warmup_start", &ScheduleOptions::warmup_start},
-      {"min_factor", &ScheduleOptions::min_factor}, {"power", &ScheduleOptions::power}, {"gamma", &ScheduleOptions::gamma}};
+      {"warmup_epochs", &ScheduleOptions::warmup_epochs},
+      {"warmup_start", &ScheduleOptions::warmup_start},
+      {"min_factor", &ScheduleOptions::min_factor},
+      {"power", &ScheduleOptions::power},
+      {"gamma", &ScheduleOptions::gamma}};
   for (const auto& [key, field] : fields) {
     ScheduleOptions bad = of("polynomial");
     bad.*field = -0.5;
-    EXPECT_NE(message_of(bad).find("schedule." + std::string(key) + ": expected "), std::string::npos) << message_of(bad);
+    EXPECT_NE(message_of(bad).find("schedule." + std::string(key) + ": expected "), std::string::npos)
+        << message_of(bad);
   }
   ScheduleOptions bad = of("step");
   bad.at_epochs = {3, 0};

@@ -1,4 +1,5 @@
-// Three steps of each kind by hand. One decayed parameter of one element and one excluded one, so every term is visible.
+// Three steps of each kind by hand. One decayed parameter of one element and one excluded one, so every term is
+// visible.
 #include <muster/optim/optimizer.hpp>
 
 #include <gtest/gtest.h>
@@ -23,7 +24,9 @@ struct Trial {
   std::int64_t steps = 0;
 
   Trial(const OptimizerOptions& options, std::vector<float> start, std::vector<ParamRun> parts)
-      : optimizer(make_optimizer(options)), runs(std::move(parts)), weights(std::move(start)),
+      : optimizer(make_optimizer(options)),
+        runs(std::move(parts)),
+        weights(std::move(start)),
         slots(optimizer->slots().size(), std::vector<float>(weights.size())) {}
   const std::vector<float>& step(double lr, const std::vector<float>& grads, double scale = 1.0, int threads = 1) {
     const std::vector<std::span<float>> state(slots.begin(), slots.end());
@@ -39,7 +42,7 @@ TEST(Sgd, ThreeSteps) {
   trial.step(0.1, {2.0f, 1.0f});
   EXPECT_FLOAT_EQ(trial.weights[0], 0.8f);
   EXPECT_FLOAT_EQ(trial.weights[1], -2.1f);
-  trial.step(0.5, {-1.0f, 4.0f});   // another rate: the schedule's
+  trial.step(0.5, {-1.0f, 4.0f});  // another rate: the schedule's
   EXPECT_FLOAT_EQ(trial.weights[0], 1.3f);
   EXPECT_FLOAT_EQ(trial.weights[1], -4.1f);
   trial.step(0.1, {0.0f, 0.0f});
@@ -60,7 +63,7 @@ TEST(Sgd, GradScaleComesBeforeWeightDecay) {
   options.weight_decay = 0.5;
   Trial trial(options, {1.0f, 1.0f}, two_params);
   trial.step(0.1, {2.0f, 2.0f}, 0.25);
-  EXPECT_FLOAT_EQ(trial.weights[0], 0.9f);   // 1 - 0.1 (0.25 * 2 + 0.5 * 1)
+  EXPECT_FLOAT_EQ(trial.weights[0], 0.9f);  // 1 - 0.1 (0.25 * 2 + 0.5 * 1)
   EXPECT_FLOAT_EQ(trial.weights[1], 0.95f);
 }
 
@@ -69,13 +72,13 @@ TEST(Momentum, ThreeSteps) {
   options.momentum = 0.5;
   options.weight_decay = 1.0;
   Trial trial(options, {1.0f, 1.0f}, two_params);
-  trial.step(0.1, {1.0f, 1.0f});   // v = 1 + 1 = 2 | 1
+  trial.step(0.1, {1.0f, 1.0f});  // v = 1 + 1 = 2 | 1
   EXPECT_FLOAT_EQ(trial.weights[0], 0.8f);
   EXPECT_FLOAT_EQ(trial.weights[1], 0.9f);
   trial.step(0.1, {0.2f, -1.0f});  // v = 1 + 0.2 + 0.8 = 2 | 0.5 - 1
   EXPECT_FLOAT_EQ(trial.weights[0], 0.6f);
   EXPECT_FLOAT_EQ(trial.weights[1], 0.95f);
-  trial.step(0.1, {0.4f, 0.0f});   // v = 1 + 0.4 + 0.6 = 2 | -0.25
+  trial.step(0.1, {0.4f, 0.0f});  // v = 1 + 0.4 + 0.6 = 2 | -0.25
   EXPECT_FLOAT_EQ(trial.weights[0], 0.4f);
   EXPECT_FLOAT_EQ(trial.weights[1], 0.975f);
   EXPECT_FLOAT_EQ(trial.slots[0][0], 2.0f);
@@ -86,13 +89,13 @@ TEST(Nesterov, ThreeSteps) {
   OptimizerOptions options = options_of("nesterov");
   options.momentum = 0.5;
   Trial trial(options, {1.0f, -1.0f}, two_params);
-  trial.step(0.1, {1.0f, 2.0f});    // v = 1 | 2, direction g + v / 2 = 1.5 | 3
+  trial.step(0.1, {1.0f, 2.0f});  // v = 1 | 2, direction g + v / 2 = 1.5 | 3
   EXPECT_FLOAT_EQ(trial.weights[0], 0.85f);
   EXPECT_FLOAT_EQ(trial.weights[1], -1.3f);
-  trial.step(0.1, {-1.0f, 0.0f});   // v = -0.5 | 1, direction -1.25 | 0.5
+  trial.step(0.1, {-1.0f, 0.0f});  // v = -0.5 | 1, direction -1.25 | 0.5
   EXPECT_FLOAT_EQ(trial.weights[0], 0.975f);
   EXPECT_FLOAT_EQ(trial.weights[1], -1.35f);
-  trial.step(0.2, {0.25f, 0.5f});   // v = 0 | 1, direction 0.25 | 1
+  trial.step(0.2, {0.25f, 0.5f});  // v = 0 | 1, direction 0.25 | 1
   EXPECT_FLOAT_EQ(trial.weights[0], 0.925f);
   EXPECT_FLOAT_EQ(trial.weights[1], -1.55f);
 }
@@ -102,13 +105,13 @@ TEST(RmsProp, ThreeSteps) {
   options.decay_rate = 0.75;
   options.epsilon = 0.5;
   Trial trial(options, {1.0f, 1.0f}, two_params);
-  trial.step(1.0, {4.0f, 2.0f});    // s = 4 | 1: 4 / 2.5 | 2 / 1.5
+  trial.step(1.0, {4.0f, 2.0f});  // s = 4 | 1: 4 / 2.5 | 2 / 1.5
   EXPECT_FLOAT_EQ(trial.weights[0], -0.6f);
   EXPECT_FLOAT_EQ(trial.weights[1], 1.0f - 4.0f / 3.0f);
-  trial.step(1.0, {2.0f, 1.0f});    // s = 4 | 1: 2 / 2.5 | 1 / 1.5
+  trial.step(1.0, {2.0f, 1.0f});  // s = 4 | 1: 2 / 2.5 | 1 / 1.5
   EXPECT_FLOAT_EQ(trial.weights[0], -1.4f);
   EXPECT_FLOAT_EQ(trial.weights[1], -1.0f);
-  trial.step(0.5, {-2.0f, 0.0f});   // s = 4 | 0.75
+  trial.step(0.5, {-2.0f, 0.0f});  // s = 4 | 0.75
   EXPECT_FLOAT_EQ(trial.weights[0], -1.0f);
   EXPECT_FLOAT_EQ(trial.weights[1], -1.0f);
   EXPECT_FLOAT_EQ(trial.slots[0][1], 0.75f);
@@ -120,16 +123,16 @@ TEST(Adam, ThreeStepsWithBiasCorrection) {
   options.beta2 = 0.75;
   options.epsilon = 1.0;
   Trial trial(options, {1.0f, 2.0f}, two_params);
-  trial.step(0.5, {4.0f, -1.0f});   // m^ = 4 | -1, v^ = 16 | 1: whatever the betas
+  trial.step(0.5, {4.0f, -1.0f});  // m^ = 4 | -1, v^ = 16 | 1: whatever the betas
   EXPECT_FLOAT_EQ(trial.weights[0], 1.0f - 0.5f * 4.0f / 5.0f);
   EXPECT_FLOAT_EQ(trial.weights[1], 2.25f);
   EXPECT_FLOAT_EQ(trial.slots[0][0], 2.0f);
   EXPECT_FLOAT_EQ(trial.slots[1][0], 4.0f);
-  trial.step(0.5, {0.0f, 0.0f});    // m = 1 | -0.25, v = 3 | 3/16; corrections 3/4, 7/16
+  trial.step(0.5, {0.0f, 0.0f});  // m = 1 | -0.25, v = 3 | 3/16; corrections 3/4, 7/16
   EXPECT_FLOAT_EQ(trial.weights[0], static_cast<float>(0.6 - 0.5 * (4.0 / 3.0) / (std::sqrt(48.0 / 7.0) + 1.0)));
   EXPECT_FLOAT_EQ(trial.weights[1], static_cast<float>(2.25 + 0.5 * (1.0 / 3.0) / (std::sqrt(3.0 / 7.0) + 1.0)));
   const double before = trial.weights[0];
-  trial.step(0.5, {2.0f, 0.0f});    // m = 1.5, v = 3.25; corrections 7/8, 37/64
+  trial.step(0.5, {2.0f, 0.0f});  // m = 1.5, v = 3.25; corrections 7/8, 37/64
   EXPECT_FLOAT_EQ(trial.weights[0], static_cast<float>(before - 0.5 * (12.0 / 7.0) / (std::sqrt(208.0 / 37.0) + 1.0)));
 }
 
@@ -145,7 +148,7 @@ TEST(Adam, DecayGoesIntoTheGradient) {
   options.weight_decay = 2.0;
   options.epsilon = 1.0;
   Trial trial(options, {1.5f, 1.5f}, two_params);
-  trial.step(1.0, {0.0f, 0.0f});    // g = 3: 3 / (3 + 1)
+  trial.step(1.0, {0.0f, 0.0f});  // g = 3: 3 / (3 + 1)
   EXPECT_FLOAT_EQ(trial.weights[0], 0.75f);
   EXPECT_EQ(trial.weights[1], 1.5f);
 }
@@ -166,7 +169,7 @@ TEST(AdamW, FirstStep) {
   options.weight_decay = 0.5;
   options.epsilon = 1.0;
   Trial trial(options, {2.0f, 2.0f}, two_params);
-  trial.step(0.5, {3.0f, 3.0f});    // 2 * 0.75 - 0.5 * 3/4 | 2 - 0.5 * 3/4
+  trial.step(0.5, {3.0f, 3.0f});  // 2 * 0.75 - 0.5 * 3/4 | 2 - 0.5 * 3/4
   EXPECT_FLOAT_EQ(trial.weights[0], 1.125f);
   EXPECT_FLOAT_EQ(trial.weights[1], 1.625f);
 }
@@ -180,15 +183,15 @@ TEST(Lars, ThreeSteps) {
   options.weight_decay = 1.0;
   options.trust_coefficient = 0.3;
   Trial trial(options, {3.0f, 4.0f, 1.0f}, pair_and_bias);
-  trial.step(1.0, {12.0f, 16.0f, 4.0f}, 0.5);   // local = 0.3 * 5 / (10 + 5) = 0.1; v = 0.1 (6 + 3) | 0.1 (8 + 4)
+  trial.step(1.0, {12.0f, 16.0f, 4.0f}, 0.5);  // local = 0.3 * 5 / (10 + 5) = 0.1; v = 0.1 (6 + 3) | 0.1 (8 + 4)
   EXPECT_FLOAT_EQ(trial.weights[0], 2.1f);
   EXPECT_FLOAT_EQ(trial.weights[1], 2.8f);
-  EXPECT_FLOAT_EQ(trial.weights[2], -1.0f);     // excluded: neither scaled nor decayed
-  trial.step(1.0, {0.0f, 0.0f, 0.0f});          // no gradient: local = 1; v = 0.45 + 2.1 | 0.6 + 2.8 | 1
+  EXPECT_FLOAT_EQ(trial.weights[2], -1.0f);  // excluded: neither scaled nor decayed
+  trial.step(1.0, {0.0f, 0.0f, 0.0f});       // no gradient: local = 1; v = 0.45 + 2.1 | 0.6 + 2.8 | 1
   EXPECT_FLOAT_EQ(trial.weights[0], -0.45f);
   EXPECT_FLOAT_EQ(trial.weights[1], -0.6f);
   EXPECT_FLOAT_EQ(trial.weights[2], -2.0f);
-  trial.step(2.0, {0.45f, 0.6f, 0.0f});         // |w| = |g| = 0.75, local = 0.15, g + w = 0: v halves
+  trial.step(2.0, {0.45f, 0.6f, 0.0f});  // |w| = |g| = 0.75, local = 0.15, g + w = 0: v halves
   EXPECT_FLOAT_EQ(trial.weights[0], -0.45f - 1.275f);
   EXPECT_FLOAT_EQ(trial.weights[1], -0.6f - 1.7f);
 }
@@ -196,7 +199,7 @@ TEST(Lars, ThreeSteps) {
 TEST(Lamb, FirstStepIsAsLongAsTheWeights) {
   OptimizerOptions options = options_of("lamb");
   Trial trial(options, {3.0f, 4.0f, 1.0f}, pair_and_bias);
-  trial.step(0.1, {5.0f, -0.25f, 2.0f});        // r = (1, -1): ratio 5 / sqrt(2); bias: r = 1, ratio 1
+  trial.step(0.1, {5.0f, -0.25f, 2.0f});  // r = (1, -1): ratio 5 / sqrt(2); bias: r = 1, ratio 1
   EXPECT_FLOAT_EQ(trial.weights[0], static_cast<float>(3.0 - 0.5 / std::sqrt(2.0)));
   EXPECT_FLOAT_EQ(trial.weights[1], static_cast<float>(4.0 + 0.5 / std::sqrt(2.0)));
   EXPECT_FLOAT_EQ(trial.weights[2], 0.9f);
@@ -209,13 +212,13 @@ TEST(Lamb, ThreeSteps) {
   options.epsilon = 1.0;
   options.weight_decay = 0.5;
   Trial trial(options, {2.0f, 2.0f}, two_params);
-  trial.step(0.5, {4.0f, 4.0f});                // one element: |w| / |r| * r = |w| sign(r); bias: 4 / 5
+  trial.step(0.5, {4.0f, 4.0f});  // one element: |w| / |r| * r = |w| sign(r); bias: 4 / 5
   EXPECT_FLOAT_EQ(trial.weights[0], 1.0f);
   EXPECT_FLOAT_EQ(trial.weights[1], 1.6f);
-  trial.step(0.5, {0.0f, 0.0f});                // bias as Adam without decay
+  trial.step(0.5, {0.0f, 0.0f});  // bias as Adam without decay
   EXPECT_FLOAT_EQ(trial.weights[0], 0.5f);
   EXPECT_FLOAT_EQ(trial.weights[1], static_cast<float>(1.6 - 0.5 * (4.0 / 3.0) / (std::sqrt(48.0 / 7.0) + 1.0)));
-  trial.step(0.5, {-100.0f, 0.0f});             // m = 0.5 - 50: r < 0
+  trial.step(0.5, {-100.0f, 0.0f});  // m = 0.5 - 50: r < 0
   EXPECT_FLOAT_EQ(trial.weights[0], 0.75f);
 }
 
@@ -235,7 +238,9 @@ class EveryKind : public testing::TestWithParam<std::string> {
     options.weight_decay = 0.01;
     return options;
   }
-  static float value(std::size_t i, int salt) { return std::sin(0.37f * static_cast<float>(i) + static_cast<float>(salt)); }
+  static float value(std::size_t i, int salt) {
+    return std::sin(0.37f * static_cast<float>(i) + static_cast<float>(salt));
+  }
   static std::vector<float> values(std::size_t count, int salt) {
     std::vector<float> out(count);
     for (std::size_t i = 0; i < count; ++i) out[i] = value(i, salt);
@@ -261,7 +266,8 @@ TEST_P(EveryKind, BitsDoNotDependOnThreads) {
   std::vector<std::vector<float>> expected_slots;
   for (int threads : {1, 2, 3, 4, 7}) {
     Trial trial(options(), values(static_cast<std::size_t>(total), 1), runs);
-    for (int step = 0; step < 3; ++step) trial.step(0.01, values(static_cast<std::size_t>(total), 10 + step), 0.7, threads);
+    for (int step = 0; step < 3; ++step)
+      trial.step(0.01, values(static_cast<std::size_t>(total), 10 + step), 0.7, threads);
     if (threads == 1) expected = trial.weights, expected_slots = trial.slots;
     EXPECT_EQ(trial.weights, expected) << threads;
     EXPECT_EQ(trial.slots, expected_slots) << threads;
@@ -286,11 +292,12 @@ TEST_P(EveryKind, AParameterDoesNotFeelItsNeighbours) {
   const auto start = values(static_cast<std::size_t>(total), 1), grads = values(static_cast<std::size_t>(total), 2);
   Trial together(options(), start, runs);
   together.step(0.01, grads, 1.0, 2);
-  const ParamRun& run = runs[7];   // the large one, alone in a sub-span
+  const ParamRun& run = runs[7];  // the large one, alone in a sub-span
   const auto begin = start.begin() + run.elements.begin, end = start.begin() + run.elements.end;
   Trial alone(options(), {begin, end}, {{run.name, {0, run.elements.size()}, run.has_decay}});
   alone.step(0.01, {grads.begin() + run.elements.begin, grads.begin() + run.elements.end}, 1.0, 1);
-  for (std::size_t i = 0; i < alone.weights.size(); ++i) ASSERT_EQ(alone.weights[i], together.weights[i + static_cast<std::size_t>(run.elements.begin)]) << i;
+  for (std::size_t i = 0; i < alone.weights.size(); ++i)
+    ASSERT_EQ(alone.weights[i], together.weights[i + static_cast<std::size_t>(run.elements.begin)]) << i;
 }
 
 TEST_P(EveryKind, PaddingStaysZero) {
@@ -317,7 +324,8 @@ TEST_P(EveryKind, GradScaleEqualsScaledGradients) {
   EXPECT_EQ(scaled.weights, plain.weights);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind, testing::ValuesIn(optimizer_kinds()), [](const auto& param) { return param.param; });
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind, testing::ValuesIn(optimizer_kinds()),
+                         [](const auto& param) { return param.param; });
 
 }  // namespace
 }  // namespace muster::optim

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <csignal>
 #include <sys/resource.h>
+#include <csignal>
 
 namespace muster::train {
 namespace {
@@ -48,7 +48,8 @@ TEST(Checkpoint, EqualStatesGiveEqualBytes) {
   const Scratch a, b;
   const fs::path first = save_checkpoint(a.path(), state_of(7), 3);
   const auto second_of = fs::last_write_time(first / "state.h5");
-  while (fs::file_time_type::clock::now() < second_of + std::chrono::milliseconds(1100)) {  // times in seconds would differ
+  while (fs::file_time_type::clock::now() <
+         second_of + std::chrono::milliseconds(1100)) {  // times in seconds would differ
   }
   const fs::path second = save_checkpoint(b.path(), state_of(7), 3);
   for (const std::string& name : files) EXPECT_EQ(bytes_of(first / name), bytes_of(second / name)) << name;
@@ -79,7 +80,7 @@ TEST(Checkpoint, KeepsTheNewest) {
   const Scratch run;
   for (std::int64_t step : {1, 2, 3, 4}) save_checkpoint(run.path(), state_of(step), 2);
   EXPECT_EQ(names_in(run / "checkpoints"), (Names{"step-00000003", "step-00000004"}));
-  save_checkpoint(run.path(), state_of(5), 0);   // at least the one just written
+  save_checkpoint(run.path(), state_of(5), 0);  // at least the one just written
   EXPECT_EQ(names_in(run / "checkpoints"), (Names{"step-00000005"}));
 }
 
@@ -195,15 +196,17 @@ TEST_P(Damage, AFlippedBit) {
   }  // white space and unused keys of the manifest carry nothing
 }
 
-INSTANTIATE_TEST_SUITE_P(EachFile, Damage, testing::ValuesIn(files), [](const auto& param) { return param.param.substr(0, param.param.find('.')); });
+INSTANTIATE_TEST_SUITE_P(EachFile, Damage, testing::ValuesIn(files),
+                         [](const auto& param) { return param.param.substr(0, param.param.find('.')); });
 
 TEST(Checkpoint, ReasonsAreNamed) {
   const Scratch run;
   const fs::path folder = save_checkpoint(run.path(), state_of(2), 3), weights = folder / "weights.safetensors";
   const std::string whole = bytes_of(weights);
   put_bytes(weights, whole.substr(0, whole.size() - 1));
-  EXPECT_EQ(checkpoint_error([&] { load_checkpoint(folder); }),
-            fmt::format("{}: {} bytes, the manifest says {}: truncated", weights.string(), whole.size() - 1, whole.size()));
+  EXPECT_EQ(
+      checkpoint_error([&] { load_checkpoint(folder); }),
+      fmt::format("{}: {} bytes, the manifest says {}: truncated", weights.string(), whole.size() - 1, whole.size()));
   std::string flipped = whole;
   flipped.back() = static_cast<char>(flipped.back() ^ 1);
   put_bytes(weights, flipped);
@@ -212,7 +215,8 @@ TEST(Checkpoint, ReasonsAreNamed) {
   std::string manifest = bytes_of(folder / "manifest.json");
   manifest.replace(manifest.find("\"format\": 1"), 11, "\"format\": 9");
   put_bytes(folder / "manifest.json", manifest);
-  EXPECT_NE(checkpoint_error([&] { load_checkpoint(folder); }).find("format 9, this muster reads 1"), std::string::npos);
+  EXPECT_NE(checkpoint_error([&] { load_checkpoint(folder); }).find("format 9, this muster reads 1"),
+            std::string::npos);
 }
 
 TEST(Checkpoint, NoGoodOne) {
@@ -232,9 +236,9 @@ TEST(Checkpoint, ADamagedNewerOneNeverPushesOutTheGoodOnes) {
   const fs::path damaged = save_checkpoint(run.path(), state_of(200), 2);
   put_bytes(damaged / "state.h5", "x");
   ASSERT_EQ(load_newest_checkpoint(run.path()).step, 100);
-  save_checkpoint(run.path(), state_of(150), 1);   // the resumed run
+  save_checkpoint(run.path(), state_of(150), 1);  // the resumed run
   EXPECT_EQ(load_newest_checkpoint(run.path()), state_of(150));
-  save_checkpoint(run.path(), state_of(200), 1);   // and when it gets there, the damaged one is replaced
+  save_checkpoint(run.path(), state_of(200), 1);  // and when it gets there, the damaged one is replaced
   EXPECT_EQ(names_in(run / "checkpoints"), (Names{"step-00000200"}));
   EXPECT_EQ(load_newest_checkpoint(run.path()), state_of(200));
 }
@@ -265,7 +269,7 @@ void expect_full_disk(const CheckpointState& state, const std::string& file) {
   const Scratch run;
   save_checkpoint(run.path(), state_of(1), 1);
   std::string message;
-  for (int attempt = 0; attempt < 3; ++attempt) {   // more than once: a failed library must not be left unusable
+  for (int attempt = 0; attempt < 3; ++attempt) {  // more than once: a failed library must not be left unusable
     const SmallDisk disk(20'000);
     message = checkpoint_error([&] { save_checkpoint(run.path(), state, 1); });
   }
@@ -273,7 +277,7 @@ void expect_full_disk(const CheckpointState& state, const std::string& file) {
   EXPECT_NE(message.find(file), std::string::npos) << message;
   EXPECT_EQ(names_in(run / "checkpoints"), (Names{"step-00000001"}));
   EXPECT_EQ(load_newest_checkpoint(run.path()), state_of(1));
-  save_checkpoint(run.path(), state, 1);   // space again
+  save_checkpoint(run.path(), state, 1);  // space again
   EXPECT_EQ(load_newest_checkpoint(run.path()), state);
 }
 
@@ -292,7 +296,8 @@ TEST(FullDisk, InTheOptimizerState) {
 TEST(Checkpoint, AFileInTheWayOfTheFolder) {
   const Scratch run;
   put_bytes(run / "checkpoints", "");
-  EXPECT_NE(checkpoint_error([&] { save_checkpoint(run.path(), state_of(1), 1); }).find("not written"), std::string::npos);
+  EXPECT_NE(checkpoint_error([&] { save_checkpoint(run.path(), state_of(1), 1); }).find("not written"),
+            std::string::npos);
 }
 
 }  // namespace

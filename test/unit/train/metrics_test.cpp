@@ -24,13 +24,15 @@ TEST(Metrics, OneObjectPerLineInTheOrderOfTheKeys) {
   writer.write({{"step", std::int64_t{3}}, {"loss", 0.5}, {"split", std::string("te\"st\n")}});
   writer.write({{"loss", 2.0}, {"step", std::int64_t{-4}}});
   writer.write({});
-  EXPECT_EQ(bytes_of(scratch / "m"), "{\"step\":3,\"loss\":0.5,\"split\":\"te\\\"st\\n\"}\n{\"loss\":2.0,\"step\":-4}\n{}\n");
+  EXPECT_EQ(bytes_of(scratch / "m"),
+            "{\"step\":3,\"loss\":0.5,\"split\":\"te\\\"st\\n\"}\n{\"loss\":2.0,\"step\":-4}\n{}\n");
 }
 
 TEST(Metrics, NumbersKeepTheirBits) {
   const Scratch scratch;
   MetricsWriter writer(scratch / "m", -1);
-  for (double value : {0.1, 1.0 / 3.0, 1e-300, 5e-324, std::numeric_limits<double>::max(), -0.0, 123456789.123456789, std::nextafter(1.0, 2.0)}) {
+  for (double value : {0.1, 1.0 / 3.0, 1e-300, 5e-324, std::numeric_limits<double>::max(), -0.0, 123456789.123456789,
+                       std::nextafter(1.0, 2.0)}) {
     writer.write({{"x", value}});
     const std::string text = bytes_of(scratch / "m");
     const std::string line = text.substr(text.rfind('\n', text.size() - 2) + 1);
@@ -47,16 +49,20 @@ TEST(Metrics, WhatIsNoNumberIsNullAndNamed) {
   MetricsWriter writer(scratch / "m", -1);
   const double inf = std::numeric_limits<double>::infinity();
   writer.write({{"a", std::nan("")}, {"b", inf}, {"c", -inf}});
-  EXPECT_EQ(bytes_of(scratch / "m"), "{\"a\":null,\"a_text\":\"nan\",\"b\":null,\"b_text\":\"inf\",\"c\":null,\"c_text\":\"-inf\"}\n");
+  EXPECT_EQ(bytes_of(scratch / "m"),
+            "{\"a\":null,\"a_text\":\"nan\",\"b\":null,\"b_text\":\"inf\",\"c\":null,\"c_text\":\"-inf\"}\n");
 }
 
 TEST(Metrics, AResumeDropsWhatItWillRepeat) {
   const Scratch scratch;
   put_bytes(scratch / "m",
-            "{\"step\":10,\"loss\":1.0}\n{\"step\":20,\"loss\":0.5}\n{\"step\":20,\"split\":\"test\"}\n{\"step\":30,\"loss\":0.2}\n{\"step\":40,\"lo");
+            "{\"step\":10,\"loss\":1.0}\n{\"step\":20,\"loss\":0.5}\n{\"step\":20,\"split\":\"test\"}\n{\"step\":30,"
+            "\"loss\":0.2}\n{\"step\":40,\"lo");
   MetricsWriter writer(scratch / "m", 20);
   writer.write({{"step", std::int64_t{30}}});
-  EXPECT_EQ(bytes_of(scratch / "m"), "{\"step\":10,\"loss\":1.0}\n{\"step\":20,\"loss\":0.5}\n{\"step\":20,\"split\":\"test\"}\n{\"step\":30}\n");
+  EXPECT_EQ(
+      bytes_of(scratch / "m"),
+      "{\"step\":10,\"loss\":1.0}\n{\"step\":20,\"loss\":0.5}\n{\"step\":20,\"split\":\"test\"}\n{\"step\":30}\n");
 }
 
 TEST(Metrics, AResumeDropsWhatIsNoMetric) {
@@ -88,9 +94,15 @@ TEST(Metrics, OtherRanksWriteNothing) {
 
 TEST(Metrics, Errors) {
   const Scratch scratch;
-  EXPECT_NE(checkpoint_error([&] { MetricsWriter(scratch / "no/folder", -1); }).find("cannot open " + (scratch / "no/folder").string()), std::string::npos);
+  EXPECT_NE(checkpoint_error([&] {
+              MetricsWriter(scratch / "no/folder", -1);
+            }).find("cannot open " + (scratch / "no/folder").string()),
+            std::string::npos);
   MetricsWriter full("/dev/full", -1);
-  EXPECT_EQ(checkpoint_error([&] { full.write({{"step", std::int64_t{1}}}); }), "cannot append to metrics.jsonl: No space left on device; free disk space");
+  EXPECT_EQ(checkpoint_error([&] {
+              full.write({{"step", std::int64_t{1}}});
+            }),
+            "cannot append to metrics.jsonl: No space left on device; free disk space");
 }
 
 TEST(CrashFile, SaysWhoAndWhy) {

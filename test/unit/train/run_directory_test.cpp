@@ -29,7 +29,9 @@ void make_run(const fs::path& directory) {
   fs::create_directories(directory / "checkpoints/step-00000010");
   fs::create_directories(directory / "checkpoints/.tmp-step-00000020");
   fs::create_directories(directory / "errors");
-  for (const char* name : {"config.yaml", "log.txt", "metrics.jsonl", "checkpoints/step-00000010/state.h5", "errors/rank-12.json"}) put_bytes(directory / name, "x");
+  for (const char* name :
+       {"config.yaml", "log.txt", "metrics.jsonl", "checkpoints/step-00000010/state.h5", "errors/rank-12.json"})
+    put_bytes(directory / name, "x");
 }
 
 TEST(RunDirectory, IsMadeWithItsParents) {
@@ -43,12 +45,14 @@ TEST(RunDirectory, ARunIsNotOverwritten) {
   const Scratch scratch;
   make_run(scratch / "run");
   EXPECT_EQ(error_of(ExitCode::usage, scratch / "run", false, false),
-            fmt::format("{} holds a run already; continue it with --resume, replace it with --force, or set run.name", (scratch / "run").string()));
+            fmt::format("{} holds a run already; continue it with --resume, replace it with --force, or set run.name",
+                        (scratch / "run").string()));
   EXPECT_TRUE(fs::exists(scratch / "run/checkpoints/step-00000010/state.h5"));
 }
 
 TEST(RunDirectory, EachTraceOfARunCounts) {
-  for (const char* name : {"config.yaml", "log.txt", "metrics.jsonl", "checkpoints/step-00000001", "errors/rank-0.json"}) {
+  for (const char* name :
+       {"config.yaml", "log.txt", "metrics.jsonl", "checkpoints/step-00000001", "errors/rank-0.json"}) {
     const Scratch scratch;
     fs::create_directories((scratch / name).parent_path());
     put_bytes(scratch / name, "x");
@@ -77,7 +81,8 @@ TEST(RunDirectory, ForceRemovesNothingElse) {
   const Scratch scratch;
   make_run(scratch / "run");
   fs::create_directories(scratch / "run/checkpoints/mine");
-  for (const char* name : {"notes.md", "checkpoints/step-best", "errors/rank-x.json", "errors/other.json"}) put_bytes(scratch / "run" / name, "x");
+  for (const char* name : {"notes.md", "checkpoints/step-best", "errors/rank-x.json", "errors/other.json"})
+    put_bytes(scratch / "run" / name, "x");
   put_bytes(scratch / "outside", "x");
   fs::remove(scratch / "run/log.txt");
   fs::create_symlink(scratch / "outside", scratch / "run/log.txt");
@@ -103,7 +108,9 @@ TEST(RunDirectory, Refusals) {
   EXPECT_EQ(error_of(ExitCode::usage, scratch / "file", false, true),
             fmt::format("run.directory: {} is a file; expected a folder or a free name", (scratch / "file").string()));
   const std::string message = error_of(ExitCode::checkpoint, scratch / "file/run", false, false);
-  EXPECT_NE(message.find("cannot prepare the run directory " + (scratch / "file/run").string() + ": Not a directory"), std::string::npos) << message;
+  EXPECT_NE(message.find("cannot prepare the run directory " + (scratch / "file/run").string() + ": Not a directory"),
+            std::string::npos)
+      << message;
 }
 
 }  // namespace

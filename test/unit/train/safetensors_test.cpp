@@ -1,4 +1,5 @@
-// The safetensors writer against a reader written here from the format's description, and the reader against damaged files.
+// The safetensors writer against a reader written here from the format's description, and the reader against damaged
+// files.
 #include "unit/train/scratch.hpp"
 #include "unit/train/states.hpp"
 
@@ -24,7 +25,8 @@ std::string file_of(const std::string& header, const std::vector<float>& data) {
 
 TEST(Safetensors, AnIndependentReaderFindsEveryValue) {
   const Scratch scratch;
-  const std::vector<NamedTensor> tensors{tensor_of("b", {2, 3}, 1.5f), tensor_of("a", {5}, -2.0f), tensor_of("ü\"n", {}, 9.0f), tensor_of("zero", {3, 0}, 0)};
+  const std::vector<NamedTensor> tensors{tensor_of("b", {2, 3}, 1.5f), tensor_of("a", {5}, -2.0f),
+                                         tensor_of("ü\"n", {}, 9.0f), tensor_of("zero", {3, 0}, 0)};
   write_safetensors(scratch / "x", tensors);
   const std::string bytes = bytes_of(scratch / "x");
   std::uint64_t length = 0;
@@ -37,7 +39,8 @@ TEST(Safetensors, AnIndependentReaderFindsEveryValue) {
     const auto& entry = header.at(tensor.name);
     EXPECT_EQ(entry.at("dtype"), "F32");
     EXPECT_EQ(entry.at("shape").get<std::vector<std::int64_t>>(), tensor.shape.extents());
-    const auto begin = entry.at("data_offsets").at(0).get<std::size_t>(), end = entry.at("data_offsets").at(1).get<std::size_t>();
+    const auto begin = entry.at("data_offsets").at(0).get<std::size_t>(),
+               end = entry.at("data_offsets").at(1).get<std::size_t>();
     ASSERT_EQ(end - begin, tensor.values.size() * 4);
     ASSERT_LE(8 + length + end, bytes.size());
     EXPECT_EQ(std::memcmp(bytes.data() + 8 + length + begin, tensor.values.data(), end - begin), 0) << tensor.name;
@@ -69,7 +72,9 @@ TEST(Safetensors, NoTensors) {
 
 TEST(Safetensors, ReadsFilesOfOthers) {
   const Scratch scratch;
-  put_bytes(scratch / "x", file_of(R"({"__metadata__":{"by":"another"},"w":{"shape":[2],"data_offsets":[0,8],"dtype":"F32"}})", {1.0f, -2.5f}));
+  put_bytes(scratch / "x",
+            file_of(R"({"__metadata__":{"by":"another"},"w":{"shape":[2],"data_offsets":[0,8],"dtype":"F32"}})",
+                    {1.0f, -2.5f}));
   EXPECT_EQ(read_safetensors(scratch / "x"), (std::vector<NamedTensor>{{"w", {2}, {1.0f, -2.5f}}}));
 }
 
@@ -79,7 +84,9 @@ TEST(Safetensors, EveryTruncationIsNoticed) {
   const std::string whole = bytes_of(scratch / "x");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     put_bytes(scratch / "y", whole.substr(0, size));
-    EXPECT_NE(checkpoint_error([&] { read_safetensors(scratch / "y"); }).find((scratch / "y").string()), std::string::npos) << size;
+    EXPECT_NE(checkpoint_error([&] { read_safetensors(scratch / "y"); }).find((scratch / "y").string()),
+              std::string::npos)
+        << size;
   }
   put_bytes(scratch / "y", whole + '\0');
   checkpoint_error([&] { read_safetensors(scratch / "y"); });
@@ -98,7 +105,8 @@ TEST(Safetensors, RefusesHeadersThatDoNotFit) {
       {R"({"w":{"dtype":"F32","shape":[4611686018427387905,4],"data_offsets":[0,16]}})", "damaged or truncated"},
       {R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "damaged or truncated"},
       {R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "8 bytes of data, its header describes 4"},
-      {R"({"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "damaged or truncated"}};
+      {R"({"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+       "damaged or truncated"}};
   for (const auto& [header, expected] : cases) {
     put_bytes(scratch / "x", file_of(header, {1.0f, 2.0f}));
     const std::string message = checkpoint_error([&] { read_safetensors(scratch / "x"); });

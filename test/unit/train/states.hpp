@@ -10,10 +10,12 @@
 
 namespace muster::train {
 
-inline bool operator==(const NamedTensor& a, const NamedTensor& b) { return a.name == b.name && a.shape == b.shape && a.values == b.values; }
+inline bool operator==(const NamedTensor& a, const NamedTensor& b) {
+  return a.name == b.name && a.shape == b.shape && a.values == b.values;
+}
 inline bool operator==(const CheckpointState& a, const CheckpointState& b) {
-  return a.step == b.step && a.sample_counter == b.sample_counter && a.epoch == b.epoch && a.audit == b.audit && a.weights == b.weights &&
-         a.optimizer == b.optimizer;
+  return a.step == b.step && a.sample_counter == b.sample_counter && a.epoch == b.epoch && a.audit == b.audit &&
+         a.weights == b.weights && a.optimizer == b.optimizer;
 }
 
 }  // namespace muster::train
@@ -36,8 +38,9 @@ inline train::CheckpointState state_of(std::int64_t step) {
   state.audit = {step, -step, step * 1'000'000'000'000};
   state.weights = {tensor_of("conv2d_1.bias", {3}, first), tensor_of("conv2d_1.weight", {3, 1, 5, 5}, -first),
                    tensor_of("empty", {0, 4}, 0), tensor_of("scalar", {}, first + 0.5f)};
-  state.optimizer = {tensor_of("m/conv2d_1.bias", {3}, 7 + first), tensor_of("m/conv2d_1.weight", {3, 1, 5, 5}, 9 - first),
-                     tensor_of("m/empty", {0, 4}, 0), tensor_of("v/conv2d_1.bias", {3}, 70)};
+  state.optimizer = {tensor_of("m/conv2d_1.bias", {3}, 7 + first),
+                     tensor_of("m/conv2d_1.weight", {3, 1, 5, 5}, 9 - first), tensor_of("m/empty", {0, 4}, 0),
+                     tensor_of("v/conv2d_1.bias", {3}, 70)};
   return state;
 }
 
