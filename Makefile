@@ -68,7 +68,7 @@ $(BUILD)/%.o: %.cpp $(BUILD)/found.mk
 UNIT_DIRS  := $(sort $(dir $(wildcard test/unit/*/*.cpp)))
 UNIT_TESTS := $(foreach d,$(UNIT_DIRS),$(BUILD)/test/unit_$(notdir $(patsubst %/,%,$(d))))
 RANK_SRC   := $(sort $(wildcard test/ranks/*.cpp test/ranks/*/*.cpp))
-RANK_TEST  := $(if $(filter-out test/ranks/main.cpp,$(RANK_SRC)),$(BUILD)/test/ranks)
+RANK_TEST  := $(if $(filter-out test/ranks/main.cpp,$(RANK_SRC)),$(BUILD)/test/rank_tests)
 TEST_OBJ   := $(patsubst %.cpp,$(BUILD)/%.o,$(sort $(wildcard test/unit/*/*.cpp) $(RANK_SRC) $(wildcard test/bench/*.cpp)))
 BENCHES    := $(patsubst test/bench/%.cpp,$(BUILD)/test/bench_%,$(wildcard test/bench/*.cpp))
 
@@ -83,7 +83,7 @@ $(BUILD)/test/unit_$(notdir $(patsubst %/,%,$(1))): $(patsubst %.cpp,$(BUILD)/%.
 endef
 $(foreach d,$(UNIT_DIRS),$(eval $(call unit_rule,$(d))))
 
-$(BUILD)/test/ranks: $(RANK_SRC:%.cpp=$(BUILD)/%.o) $(OBJECTS)
+$(BUILD)/test/rank_tests: $(RANK_SRC:%.cpp=$(BUILD)/%.o) $(OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) $(GTEST_LIBS) -o $@
 

@@ -2,7 +2,7 @@
 # Runs every test and counts every case: unit binaries, the rank binary under mpirun at each count, and the scripts that
 # drive the executable. The arguments are the binaries that must exist below $BUILD/test. What is missing, runs nothing,
 # skips, crashes or passes its wall limit counts as failed. The last line is "N passed, N failed"; exit 1 when any failed.
-#   BUILD=folder bash test/run.sh [unit_base ... ranks] [-- end2end/name.sh ...]     (no scripts named: all of them)
+#   BUILD=folder bash test/run.sh [unit_base ... rank_tests] [-- end2end/name.sh ...]     (no scripts named: all of them)
 set -u
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=$(cd "${BUILD:?the build folder}" && pwd) || exit 1
@@ -77,8 +77,8 @@ run_unit() {
 }
 
 run_ranks() {
-  local binary=$BUILD/test/ranks count counts
-  if [ ! -x "$binary" ]; then report ranks 0 1 0 'the binary is missing'; return; fi
+  local binary=$BUILD/test/rank_tests count counts
+  if [ ! -x "$binary" ]; then report rank_tests 0 1 0 'the binary is missing'; return; fi
   counts=$(printf '%s\n' 1 2 3 4 "$("$binary" --counts)" | grep -E '^[0-9]+$' | sort -nu)
   for count in $counts; do
     OMP_NUM_THREADS=1 googletest "ranks_$count" "$ranks_limit_s" mpirun "${mpirun_flags[@]}" -n "$count" "$binary"
@@ -114,7 +114,7 @@ else
 fi
 
 for binary in "${binaries[@]}"; do
-  if [ "$binary" = ranks ]; then run_ranks; else run_unit "$binary"; fi
+  if [ "$binary" = rank_tests ]; then run_ranks; else run_unit "$binary"; fi
 done
 for script in "${scripts[@]}"; do run_script "$script"; done
 
