@@ -1,3 +1,4 @@
+// What the library is told once, and the text of its error stack.
 #include "dataset/hdf5/check.hpp"
 
 #include <cstdlib>
@@ -8,6 +9,9 @@ void prepare_library() {
   static const bool is_prepared = [] {
     // Shared file systems often have no locks, and readers need none.
     setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
+    // Every file has an owner that closes it. One that a full disk left half-written would crash the library's own
+    // clean-up at exit, and with it the exit code.
+    H5dont_atexit();
     H5open();
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     return true;
