@@ -10,6 +10,9 @@ DEBUG     ?= 0
 PREFIX    ?= /usr/local
 empty     :=
 .DEFAULT_GOAL := all
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)   # a -j of the command line wins
+endif
 comma     := ,
 
 ifeq ($(DEBUG),1)
@@ -79,7 +82,7 @@ define unit_rule
 $(BUILD)/test/unit_$(notdir $(patsubst %/,%,$(1))): $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard $(1)*.cpp)) $(OBJECTS)
 	$$(call say,LINK,$$@)
 	$$(Q)mkdir -p $$(@D)
-	$$(Q)$$(CXX) $$(LDFLAGS) $$^ $$(LIBS) $$(GTEST_LIBS) -lgtest_main -o $$@
+	$$(Q)$$(CXX) $$(LDFLAGS) $$^ $$(LIBS) -lgtest_main $$(GTEST_LIBS) -o $$@
 endef
 $(foreach d,$(UNIT_DIRS),$(eval $(call unit_rule,$(d))))
 
@@ -90,7 +93,7 @@ $(BUILD)/test/rank_tests: $(RANK_SRC:%.cpp=$(BUILD)/%.o) $(OBJECTS)
 $(BUILD)/test/bench_%: $(BUILD)/test/bench/%.o $(OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) $(BENCHMARK_LIBS) -o $@
 
 tests: $(BUILD)/muster $(UNIT_TESTS) $(RANK_TEST)
 
