@@ -172,10 +172,11 @@ void Run::describe() {
 
 void Run::run_step(const dataset::Batch& batch) {
   lr_ = base_lr_ * schedule_->factor(step_);
+  const Stopwatch watch;
   const StepResult result = replica_->step->run(batch, step_, lr_, is_stop_requested());
   if (!result.is_finite) diverged("the loss is NaN or Inf");
   audit_.add(batch.indices);
-  meter_.add(result);
+  meter_.add(result, watch.elapsed_s());
   ++step_;
   sample_counter_ += batch.position.rows;
   is_stopping_ = result.is_stop_requested;
@@ -197,7 +198,8 @@ void Run::report() {
   log::info("{}", line);
   MetricsLine metrics{{"step", step_},           {"epoch", epoch},    {"samples", sample_counter_},
                       {"loss", interval.loss},   {"lr", lr_},         {"samples_per_s", interval.samples_per_s},
-                      {"exposed_comm", interval.exposed_comm},        {"input_stall", interval.stall}};
+                      {"exposed_comm", interval.exposed_comm},        {"input_stall", interval.stall},
+                      {"step_ms_p20", interval.step_ms_p20},          {"step_ms_median", interval.step_ms_median}};
   if (has_labels_) metrics.emplace_back("accuracy", interval.accuracy);
   if (has_labels_ && replica_->network.top_k > 0) metrics.emplace_back("top_k_accuracy", interval.top_k_accuracy);
   if (config_.optimizer.clip_norm > 0) metrics.emplace_back("grad_norm", interval.grad_norm);

@@ -5,7 +5,8 @@
 
 namespace muster::train {
 
-void Meter::add(const StepResult& result) {
+void Meter::add(const StepResult& result, double step_s) {
+  if (step_ms_.size() < most_step_times) step_ms_.push_back(step_s * 1e3);
   sums_.rows += result.sums.rows;
   sums_.loss_units += result.sums.loss_units;
   sums_.correct += result.sums.correct;
@@ -35,6 +36,12 @@ Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s
   interval.exposed_comm = static_cast<double>(sums[4]) * 1e-6 / std::max(rank_seconds, 1e-9);
   interval.stall = static_cast<double>(sums[5]) * 1e-6 / std::max(rank_seconds, 1e-9);
   interval.grad_norm = grad_norm_;
+
+  if (!step_ms_.empty()) {
+    std::ranges::sort(step_ms_);
+    interval.step_ms_p20 = step_ms_[step_ms_.size() / 5];
+    interval.step_ms_median = step_ms_[step_ms_.size() / 2];
+  }
 
   *this = Meter();
   stall_before_s_ = stall_s;

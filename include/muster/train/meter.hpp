@@ -19,17 +19,22 @@ struct Interval {
   double exposed_comm = 0;     ///< share of the time spent waiting for communication, mean over ranks
   double stall = 0;            ///< share of the time spent waiting for input, mean over ranks
   double grad_norm = 0;        ///< of the last step, when clipping
+  double step_ms_p20 = 0;      ///< 20th percentile and median of this rank's step times; the former hardly feels other processes
+  double step_ms_median = 0;
 };
 
 class Meter {
  public:
-  void add(const StepResult& result);
+  Meter() { step_ms_.reserve(most_step_times); }
+  void add(const StepResult& result, double step_s);
   /// Collective; starts the next interval. stall_s, waited_s: totals so far of the queue and of the statistic sums.
   Interval finish(comm::Communicator& data, double stall_s, double waited_s);
   std::int64_t steps() const { return steps_; }
 
  private:
+  static constexpr std::size_t most_step_times = 4096;  ///< of an interval; later ones are not looked at
   Stopwatch watch_;
+  std::vector<double> step_ms_;
   model::MicroBatchResult sums_;
   std::int64_t steps_ = 0;
   double exposed_s_ = 0;
