@@ -45,7 +45,8 @@ LIBS       = $(MPI_LIBS) $(HDF5_LIBS) $(DNNL_LIBS) $(YAML_LIBS) $(BOOST_LIBS) $(
 
 # Where no arithmetic is, compile time counts.
 $(BUILD)/src/cli/%.o $(BUILD)/src/config/%.o $(BUILD)/test/unit/%.o $(BUILD)/test/ranks/%.o: OPT := $(if $(filter -O3,$(OPT)),-O1,$(OPT))
-$(BUILD)/src/comm/mpi/%.o:     CXXFLAGS += $(MPI_FLAGS)
+MPI_CFLAGS = $(MPI_FLAGS) -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX   # no C++ bindings, long removed from MPI
+$(BUILD)/src/comm/mpi/%.o:     CXXFLAGS += $(MPI_CFLAGS)
 $(BUILD)/src/dataset/hdf5/%.o: CXXFLAGS += $(HDF5_FLAGS)
 $(BUILD)/src/device/cpu/%.o:   CXXFLAGS += $(DNNL_FLAGS)
 $(BUILD)/src/config/%.o:       CXXFLAGS += $(YAML_FLAGS)
@@ -76,7 +77,7 @@ TEST_OBJ   := $(patsubst %.cpp,$(BUILD)/%.o,$(sort $(wildcard test/unit/*/*.cpp)
 BENCHES    := $(patsubst test/bench/%.cpp,$(BUILD)/test/bench_%,$(wildcard test/bench/*.cpp))
 
 $(TEST_OBJ): CXXFLAGS += -Itest $(GTEST_FLAGS) $(BENCHMARK_FLAGS)
-$(BUILD)/test/ranks/%.o:       CXXFLAGS += $(MPI_FLAGS)
+$(BUILD)/test/ranks/%.o:       CXXFLAGS += $(MPI_CFLAGS)
 
 define unit_rule
 $(BUILD)/test/unit_$(notdir $(patsubst %/,%,$(1))): $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard $(1)*.cpp)) $(OBJECTS)
@@ -115,7 +116,7 @@ HEADERS_OK := $(HEADERS:%=$(BUILD)/lint/%.ok)
 $(BUILD)/lint/%.ok: % $(BUILD)/found.mk
 	$(call say,HEADER,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(CXXFLAGS) -Itest $(MPI_FLAGS) $(HDF5_FLAGS) $(YAML_FLAGS) -O0 -fsyntax-only -Wno-unused -x c++ -include $< /dev/null -MF $@.d -MT $@
+	$(Q)$(CXX) $(CXXFLAGS) -Itest $(MPI_CFLAGS) $(HDF5_FLAGS) $(YAML_FLAGS) -O0 -fsyntax-only -Wno-unused -x c++ -include $< /dev/null -MF $@.d -MT $@
 	$(Q)touch $@
 
 lint: $(HEADERS_OK)

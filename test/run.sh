@@ -58,17 +58,23 @@ googletest() {
     bad=$(grep -cE '^\[  FAILED  \] .* \([0-9]+ ms\)$' "$log")
   fi
   if [ ! -s "$report_file" ] || { [ "$code" -ne 0 ] && [ "$bad" -eq 0 ]; }; then
-    bad=$((bad + 1)) why="$(ending "$code" "$limit"), in $(grep -E '^\[ RUN      \]' "$log" | tail -n 1 | cut -c14-)"
+    bad=$((bad + 1)) why="$(ending "$code" "$limit"), $(last_place "$log")"
   fi
   if [ $((ok + bad)) -eq 0 ]; then bad=1 why='ran no test'; fi
   report "$name" "$ok" "$bad" "$(seconds_since "$start")" "$why"
   if [ "$bad" -gt 0 ]; then show_failures "$log"; fi
 }
 
-show_failures() { # what failed, then the end of the log
+last_place() {
+  if is_complete "$1"; then echo 'after the last test'; else echo "in $(grep -E '^\[ RUN      \]' "$1" | tail -n 1 | cut -c14-)"; fi
+}
+
+is_complete() { grep -qE '^\[==========\] .* ran\.' "$1"; }
+
+show_failures() { # what failed; the end of the log where a test did not end
   awk '/^\[ RUN/ { text = "" } { text = text $0 "\n" } /^\[  FAILED  \] .*\([0-9]+ ms\)$/ { printf "%s", text; text = "" }' "$1" |
     head -n 120 | sed 's/^/    | /'
-  if ! grep -qE '^\[  FAILED  \]' "$1"; then tail -n 25 "$1" | sed 's/^/    | /'; fi
+  if ! is_complete "$1"; then tail -n 25 "$1" | sed 's/^/    | /'; fi
 }
 
 run_unit() {

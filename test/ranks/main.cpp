@@ -85,7 +85,11 @@ class CollectiveVerdict : public testing::EmptyTestEventListener {
 
   void OnTestEnd(const testing::TestInfo& test) override {
     try {
+      // A rank that left the test early waits here while the others meet their own deadline inside it.
+      const double deadline_of_test_s = session_.world().deadline_s();
+      session_.set_deadline(3 * std::max(deadline_s, deadline_of_test_s));
       const auto all = group_->all_gather_text(failures_of(test), "the verdict of a test");
+      session_.set_deadline(deadline_of_test_s);
       for (std::size_t rank = 0; rank < all.size(); ++rank)
         if (static_cast<int>(rank) != group_->rank() && !all[rank].empty())
           ADD_FAILURE() << "on rank " << rank << ": " << all[rank];
