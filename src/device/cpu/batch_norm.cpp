@@ -71,10 +71,9 @@ class BatchNorm : public CpuOp {
   }
 
   void forward(int phase, const RunContext& context) override {
-    if (phase == 0) {
-      input_adapter_.run_value();
-      residual_adapter_.run_value();
-    }
+    if (phase == 0) input_adapter_.run_value();
+    // The residual is converted into scratch, which lives for one call only: in the call that reads it.
+    if (phase + 1 == traits_.forward_phases) residual_adapter_.run_value();
     if (!request_.is_training) {
       float *a = coefficient(0), *b = coefficient(1);
       std::fill(a, a + 2 * padded_, 0.0f);
