@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <csignal>
 
 namespace muster::train {
@@ -122,6 +124,39 @@ TEST(Checkpoint, LeftoversOfAKilledSaveAreNeitherLoadedNorKept) {
   EXPECT_EQ(load_newest_checkpoint(run.path()).step, 1);
   save_checkpoint(run.path(), state_of(3), 3);
   EXPECT_EQ(names_in(run / "checkpoints"), (Names{"step-00000001", "step-00000003"}));
+}
+
+/// A child saves without end and is killed at some moment, again and again: a good checkpoint is always left, and the
+/// next child goes on from it.
+TEST(Checkpoint, SurvivesBeingKilled) {
+  const Scratch run;
+  save_checkpoint(run.path(), state_of(1), 2);
+  std::int64_t last = 1;
+  for (int kill_after_ms : {0, 1, 2, 3, 5, 7, 11, 13, 17, 23}) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        for (std::int64_t step = last;; ++step)
+          save_checkpoint(run.path(), state_of(step), 2);  // the last one once more first
+      } catch (...) {
+        ::_exit(1);
+      }
+    }
+    const fs::path next = run / fmt::format("checkpoints/step-{:08}", last + 1);
+    for (int wait = 0; !fs::exists(next) && wait < 20'000; ++wait) ::usleep(1000);
+    ::usleep(static_cast<useconds_t>(1000 * kill_after_ms));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child failed by itself";
+    testing::internal::CaptureStderr();
+    const CheckpointState state = load_newest_checkpoint(run.path());
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "a damaged checkpoint lies under a final name";
+    EXPECT_EQ(state, state_of(state.step));
+    ASSERT_GT(state.step, last);
+    last = state.step;
+  }
 }
 
 // ---- damage

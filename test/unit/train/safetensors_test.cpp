@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cstring>
-
 namespace muster::train {
 namespace {
 
@@ -43,7 +41,8 @@ TEST(Safetensors, AnIndependentReaderFindsEveryValue) {
                end = entry.at("data_offsets").at(1).get<std::size_t>();
     ASSERT_EQ(end - begin, tensor.values.size() * 4);
     ASSERT_LE(8 + length + end, bytes.size());
-    EXPECT_EQ(std::memcmp(bytes.data() + 8 + length + begin, tensor.values.data(), end - begin), 0) << tensor.name;
+    const std::string expected(reinterpret_cast<const char*>(tensor.values.data()), end - begin);
+    EXPECT_EQ(bytes.substr(8 + length + begin, end - begin), expected) << tensor.name;
     covered += end - begin;
   }
   EXPECT_EQ(8 + length + covered, bytes.size());

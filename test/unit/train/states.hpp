@@ -35,7 +35,7 @@ inline train::CheckpointState state_of(std::int64_t step) {
   state.step = step;
   state.sample_counter = 32 * step + 1;
   state.epoch = step / 10;
-  state.audit = {step, -step, step * 1'000'000'000'000};
+  state.audit = {step, -step, step * 1'000'000'000};
   state.weights = {tensor_of("conv2d_1.bias", {3}, first), tensor_of("conv2d_1.weight", {3, 1, 5, 5}, -first),
                    tensor_of("empty", {0, 4}, 0), tensor_of("scalar", {}, first + 0.5f)};
   state.optimizer = {tensor_of("m/conv2d_1.bias", {3}, 7 + first),
