@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The command line: help, usage errors, exit codes that need no data.
+source "$(dirname "$0")/lib.sh"
+
+case_ 'help lists the commands and the exit codes'
+run_ "$MUSTER" --help
+expect_exit 0
+for command in train eval predict check convert inspect info; do expect_match "^  $command "; done
+expect_contains '75 stopped by a signal'
+
+for command in train eval predict check convert inspect info; do
+  case_ "$command --help works without MPI and data"
+  run_ "$MUSTER" "$command" --help
+  expect_exit 0
+done
+
+case_ 'an unknown command is a usage error with a suggestion'
+run_ "$MUSTER" trian x.yaml
+expect_exit 2
+expect_contains "did you mean 'train'"
+
+case_ 'an unknown flag is a usage error with a suggestion'
+run_ "$MUSTER" train x.yaml --resmue
+expect_exit 2
+expect_contains "did you mean '--resume'"
+
+case_ 'a missing argument is a usage error'
+run_ "$MUSTER" train
+expect_exit 2
+expect_contains 'expected CONFIG'
+
+case_ 'a missing config file is named'
+run_ "$MUSTER" train nowhere.yaml
+expect_exit 2
+expect_contains 'nowhere.yaml'
+
+case_ 'info names the backends'
+run_ "$MUSTER" info
+expect_exit 0
+expect_match '^backend +cpu: '
+expect_match '^backend +ref: '
+
+case_ 'the shipped configs are valid for 1 and 4 ranks'
+for config in "$MUSTER_SOURCE"/configs/*.yaml "$MUSTER_SOURCE"/configs/*/*.yaml; do
+  [ "$(basename "$config")" = reference.yaml ] && continue
+  for ranks in 1 4; do
+    run_ "$MUSTER" check "$config" --ranks "$ranks" --set parallel.lr_scaling=none
+    [ "$exit_code" -eq 0 ] || fail_case "$config for $ranks ranks: $output"
+  done
+done
+
+case_ 'the reference is printed and is the shipped one'
+run_ "$MUSTER" check --print-reference
+expect_exit 0
+expect_equal "$output" "$(cat "$MUSTER_SOURCE/configs/reference.yaml")"
+finish

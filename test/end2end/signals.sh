@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Stopping and going on: signals save and exit 75, a second one ends at once; --resume and --force; damaged checkpoints.
+source "$(dirname "$0")/lib.sh"
+
+cat >mlp.yaml <<'EOC'
+run: {name: signals, seed: 3, steps: 4000000, reproducible: bitwise}
+parallel: {lr_scaling: none, grains: 4, allow_oversubscribe: true}
+data: {synthetic: {samples: 300, classes: 3, shape: [8]}, batch: 20}
+model:
+  input: [8]
+  layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]
+  loss: softmax_cross_entropy
+optimizer: {momentum: {lr: 0.01}}
+checkpoint: {every: 100000000 steps, keep: 2}
+log: {every: 200 steps}
+EOC
+
+started_() { # RUN: waits until the run is in mid-training
+  for _ in $(seq 200); do [ -s "$1/metrics.jsonl" ] && return; sleep 0.05; done
+  fail_case "the training in $1 did not start"
+}
+
+for signal in TERM USR1; do
+  case_ "SIG$signal: saved, exit code 75"
+  "$MUSTER" train mlp.yaml --set run.directory="s$signal" >log 2>&1 &
+  process=$!
+  started_ "s$signal"
+  kill -"$signal" "$process"
+  wait "$process"
+  exit_code=$? output=$(cat log)
+  expect_exit 75
+  expect_contains 'state saved'
+  expect_equal "$(find "s$signal/checkpoints" -name 'step-*' | wc -l)" 1 'checkpoints'
+done
+
+case_ 'a signal to one rank of three stops all of them'
+mpirun -n 3 "$MUSTER" train mlp.yaml --set run.directory=three >log 2>&1 &
+launcher=$!
+started_ three
+for child in $(pgrep -P "$launcher"); do
+  if tr '\0' '\n' <"/proc/$child/environ" | grep -qx OMPI_COMM_WORLD_RANK=1; then kill -USR1 "$child"; fi
+done
+wait "$launcher"
+exit_code=$? output=$(cat log)
+expect_exit 75
+expect_contains 'state saved'
+
+case_ 'the saved run goes on where it stopped, on two ranks'
+step=$(basename "$(find three/checkpoints -name 'step-*')" | sed 's/step-0*//')
+ranks_ 2 "$MUSTER" train mlp.yaml --set run.directory=three --set run.steps=$((step + 40)) --resume
+expect_exit 0
+expect_contains "resumed at step $step"
+
+case_ 'an existing run needs --resume or --force'
+run_ "$MUSTER" train mlp.yaml --set run.directory=three --set run.steps=5
+expect_exit 2
+expect_contains '--resume'
+expect_contains '--force'
+
+case_ '--force starts anew'
+run_ "$MUSTER" train mlp.yaml --set run.directory=three --set run.steps=5 --force
+expect_exit 0
+expect_equal "$(ls three/checkpoints)" step-00000005
+
+case_ 'a damaged newest checkpoint is passed over with a warning'
+run_ "$MUSTER" train mlp.yaml --set run.directory=damaged --set run.steps=20 --set checkpoint.every='10 steps'
+expect_exit 0
+truncate -s -4 damaged/checkpoints/step-00000020/weights.safetensors
+run_ "$MUSTER" train mlp.yaml --set run.directory=damaged --set run.steps=20 --set checkpoint.every='10 steps' --resume
+expect_exit 0
+expect_contains 'weights.safetensors'
+expect_contains 'resumed at step 10'
+
+case_ 'no good checkpoint at all: exit code 8'
+for folder in damaged/checkpoints/step-*; do rm "$folder/manifest.json"; done
+run_ "$MUSTER" train mlp.yaml --set run.directory=damaged --resume
+expect_exit 8
+
+case_ 'a diverging run ends with code 7 and names the mend'
+run_ "$MUSTER" train mlp.yaml --set run.directory=diverged --set optimizer.momentum.lr=1e20
+expect_exit 7
+expect_contains 'optimizer.lr'
+
+case_ 'the loss guard ends with code 7'
+run_ "$MUSTER" train mlp.yaml --set run.directory=guard --set run.max_loss=1e-6
+expect_exit 7
+expect_contains 'run.max_loss'
+finish
