@@ -23,7 +23,9 @@ struct Slot {
 
 struct BatchQueue::Impl {
   Impl(std::unique_ptr<Dataset> data, QueueOptions queue_options)
-      : dataset(std::move(data)), options(std::move(queue_options)), transform(options.transforms, *dataset, options.seed, options.is_training),
+      : dataset(std::move(data)),
+        options(std::move(queue_options)),
+        transform(options.transforms, *dataset, options.seed, options.is_training),
         slots(static_cast<std::size_t>(std::max(options.depth, 1)) + 1) {
     elements = dataset->input_shape().elements();
     stored_bytes = static_cast<std::size_t>(elements) * size_of(dataset->input_dtype());
@@ -61,7 +63,8 @@ struct BatchQueue::Impl {
       while (counter < options.last_sample) {
         {
           std::unique_lock lock(mutex);
-          changed.wait(lock, [this] { return is_stopping || produced - consumed < static_cast<std::int64_t>(slots.size()); });
+          changed.wait(lock,
+                       [this] { return is_stopping || produced - consumed < static_cast<std::int64_t>(slots.size()); });
           if (is_stopping) return;
         }
         fill(slots[static_cast<std::size_t>(produced) % slots.size()]);
@@ -92,7 +95,8 @@ struct BatchQueue::Impl {
     dataset->read(batch.indices, stored.data(), slot.targets.data());
     if (options.check_finite && dataset->input_dtype() == DType::f32) check_finite(batch);
     for (std::size_t i = 0; i < batch.indices.size(); ++i)
-      transform.apply(stored.data() + i * stored_bytes, batch.position.epoch, batch.indices[i], slot.inputs.data() + i * static_cast<std::size_t>(elements));
+      transform.apply(stored.data() + i * stored_bytes, batch.position.epoch, batch.indices[i],
+                      slot.inputs.data() + i * static_cast<std::size_t>(elements));
   }
 
   void choose(Batch& batch) const {
@@ -100,7 +104,8 @@ struct BatchQueue::Impl {
     if (!options.is_training) shuffle.kind = ShuffleOptions::Kind::none;
     const Permutation permutation(options.seed, batch.position.epoch, dataset->size(), shuffle);
     batch.indices.clear();
-    for (std::int64_t row = batch.rows.begin; row < batch.rows.end; ++row) batch.indices.push_back(permutation(batch.position.first + row));
+    for (std::int64_t row = batch.rows.begin; row < batch.rows.end; ++row)
+      batch.indices.push_back(permutation(batch.position.first + row));
   }
 
   void check_finite(const Batch& batch) const {
@@ -112,8 +117,11 @@ struct BatchQueue::Impl {
     if (zero == 0.0f) return;
     for (std::size_t i = 0; i < count; ++i)
       if (!std::isfinite(values[i]))
-        fail(ExitCode::data, "{}: sample {} holds {} at element {}; expected finite numbers (data.check_finite: false turns this check off)",
-             dataset->describe(), batch.indices[i / static_cast<std::size_t>(elements)], values[i], i % static_cast<std::size_t>(elements));
+        fail(ExitCode::data,
+             "{}: sample {} holds {} at element {}; expected finite numbers (data.check_finite: false turns this check "
+             "off)",
+             dataset->describe(), batch.indices[i / static_cast<std::size_t>(elements)], values[i],
+             i % static_cast<std::size_t>(elements));
   }
 
   const Batch* next() {

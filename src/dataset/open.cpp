@@ -1,3 +1,4 @@
+// Which dataset an option struct means: synthetic or HDF5; and whether its labels fit the network.
 #include "dataset/hdf5/hdf5_dataset.hpp"
 #include "dataset/synthetic.hpp"
 
@@ -26,7 +27,9 @@ std::unique_ptr<Dataset> open_inputs(const SourceOptions& source) { return hdf5:
 
 void check_labels(Dataset& data, std::int64_t classes) {
   if (!data.has_class_labels())
-    fail(ExitCode::data, "{}: softmax_cross_entropy expects one integer label per sample, found other targets; use another loss or integer labels",
+    fail(ExitCode::data,
+         "{}: softmax_cross_entropy expects one integer label per sample, found other targets; use another loss or "
+         "integer labels",
          data.describe());
   if (data.size() == 0) fail(ExitCode::data, "{}: expected samples, found none", data.describe());
   constexpr std::int64_t block = 4096;
@@ -41,8 +44,9 @@ void check_labels(Dataset& data, std::int64_t classes) {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int32_t label = labels[static_cast<std::size_t>(i)];
       if (label < 0 || label >= classes)
-        fail(ExitCode::data, "{}: sample {} has label {}, expected 0 <= label < {} (the outputs of the network's last layer)", data.describe(),
-             first + i, label, classes);
+        fail(ExitCode::data,
+             "{}: sample {} has label {}, expected 0 <= label < {} (the outputs of the network's last layer)",
+             data.describe(), first + i, label, classes);
     }
   }
 }

@@ -8,7 +8,11 @@ namespace {
 class Synthetic : public Dataset {
  public:
   Synthetic(const SyntheticOptions& options, std::int64_t samples, std::uint64_t seed, std::uint32_t split)
-      : options_(options), samples_(samples), seed_(seed), split_(split), elements_(options.shape.elements()),
+      : options_(options),
+        samples_(samples),
+        seed_(seed),
+        split_(split),
+        elements_(options.shape.elements()),
         means_(static_cast<std::size_t>(options.classes * elements_)) {
     for (std::int64_t c = 0; c < options.classes; ++c) {
       const RandomStream stream(seed, Purpose::synthetic, static_cast<std::uint64_t>(c), 0);
@@ -54,7 +58,8 @@ class Synthetic : public Dataset {
 
 }  // namespace
 
-std::unique_ptr<Dataset> make_synthetic(const SyntheticOptions& options, std::int64_t samples, std::uint64_t seed, std::uint32_t split) {
+std::unique_ptr<Dataset> make_synthetic(const SyntheticOptions& options, std::int64_t samples, std::uint64_t seed,
+                                        std::uint32_t split) {
   return std::make_unique<Synthetic>(options, samples, seed, split);
 }
 

@@ -6,6 +6,7 @@
 
 namespace muster::dataset {
 
-std::unique_ptr<Dataset> make_synthetic(const SyntheticOptions& options, std::int64_t samples, std::uint64_t seed, std::uint32_t split);
+std::unique_ptr<Dataset> make_synthetic(const SyntheticOptions& options, std::int64_t samples, std::uint64_t seed,
+                                        std::uint32_t split);
 
 }  // namespace muster::dataset

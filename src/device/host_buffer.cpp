@@ -3,8 +3,8 @@
 #include <muster/base/error.hpp>
 #include <muster/base/text.hpp>
 
-#include <cstring>
 #include <sys/mman.h>
+#include <cstring>
 
 namespace muster::device {
 namespace {
@@ -15,10 +15,12 @@ class HostBuffer : public Buffer {
  public:
   explicit HostBuffer(std::size_t bytes) : bytes_(bytes) {
     // Whole huge pages where it is worth it; an own mapping always starts at least at a page.
-    mapped_ = bytes >= huge_page ? (bytes + huge_page - 1) / huge_page * huge_page + huge_page : (bytes + 4095) / 4096 * 4096;
+    mapped_ =
+        bytes >= huge_page ? (bytes + huge_page - 1) / huge_page * huge_page + huge_page : (bytes + 4095) / 4096 * 4096;
     void* address = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED)
-      fail(ExitCode::device, "out of host memory: {} more were asked for; use a smaller data.batch or more ranks", human_bytes(bytes));
+      fail(ExitCode::device, "out of host memory: {} more were asked for; use a smaller data.batch or more ranks",
+           human_bytes(bytes));
     base_ = static_cast<std::byte*>(address);
     data_ = base_;
     if (bytes >= huge_page) {
@@ -40,6 +42,8 @@ class HostBuffer : public Buffer {
 
 }  // namespace
 
-std::unique_ptr<Buffer> allocate_host(std::size_t bytes) { return std::make_unique<HostBuffer>(bytes == 0 ? 64 : bytes); }
+std::unique_ptr<Buffer> allocate_host(std::size_t bytes) {
+  return std::make_unique<HostBuffer>(bytes == 0 ? 64 : bytes);
+}
 
 }  // namespace muster::device

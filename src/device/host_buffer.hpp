@@ -1,5 +1,5 @@
-// Host memory for the CPU backends: anonymous pages, huge where the kernel gives them, touched once so that no step pays
-// for a first touch.
+// Host memory for the CPU backends: anonymous pages, huge where the kernel gives them, touched once so that no step
+// pays for a first touch.
 #pragma once
 
 #include <muster/device/backend.hpp>

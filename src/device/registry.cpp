@@ -1,3 +1,5 @@
+// The backends that registered themselves, and the choice between them: the first that this machine can run, or the
+// reasons why none can.
 #include <muster/base/error.hpp>
 #include <muster/base/text.hpp>
 #include <muster/device/backend.hpp>

@@ -1,4 +1,5 @@
-// Shapes, parameters and costs of every op: the backend-neutral half of device/spec.hpp. One overload per op and question.
+// Shapes, parameters and costs of every op: the backend-neutral half of device/spec.hpp. One overload per op and
+// question.
 #include <muster/base/error.hpp>
 #include <muster/device/spec.hpp>
 
@@ -9,7 +10,8 @@ namespace {
 
 void expect_image(const char* op, const Shape& x) {
   if (x.rank() != 3)
-    fail(ExitCode::usage, "{} expects images [channels, height, width], found {}; add a reshape before it", op, x.text());
+    fail(ExitCode::usage, "{} expects images [channels, height, width], found {}; add a reshape before it", op,
+         x.text());
 }
 
 /// Output extent of a window along one axis; 0 or less: it does not fit.
@@ -20,15 +22,16 @@ std::int64_t window_output(std::int64_t extent, std::int64_t padding, std::int64
 }
 
 template <class Spec>
-std::array<std::int64_t, 2> window_outputs(const char* op, const Spec& spec, const std::array<std::int64_t, 2>& dilation,
-                                           const Shape& x) {
+std::array<std::int64_t, 2> window_outputs(const char* op, const Spec& spec,
+                                           const std::array<std::int64_t, 2>& dilation, const Shape& x) {
   std::array<std::int64_t, 2> out{};
   for (std::size_t axis = 0; axis < 2; ++axis) {
-    out[axis] = window_output(x[axis + 1], spec.padding[axis] + spec.padding[axis + 2], spec.kernel[axis], spec.stride[axis],
-                              dilation[axis]);
+    out[axis] = window_output(x[axis + 1], spec.padding[axis] + spec.padding[axis + 2], spec.kernel[axis],
+                              spec.stride[axis], dilation[axis]);
     if (out[axis] <= 0)
-      fail(ExitCode::usage, "{}: a window of {}x{} does not fit into {} with padding {}; use a smaller kernel or more padding",
-           op, spec.kernel[0], spec.kernel[1], x.text(), fmt::join(spec.padding, ","));
+      fail(ExitCode::usage,
+           "{}: a window of {}x{} does not fit into {} with padding {}; use a smaller kernel or more padding", op,
+           spec.kernel[0], spec.kernel[1], x.text(), fmt::join(spec.padding, ","));
   }
   return out;
 }
@@ -42,8 +45,8 @@ Shape shape_of(const Conv2dSpec& s, const std::vector<Shape>& in) {
   expect_image("conv2d", in[0]);
   if (s.filters < 1) fail(ExitCode::usage, "conv2d: filters: expected at least 1, found {}", s.filters);
   if (s.groups < 1 || in[0][0] % s.groups != 0 || s.filters % s.groups != 0)
-    fail(ExitCode::usage, "conv2d: groups {} must divide both the {} input channels and the {} filters", s.groups, in[0][0],
-         s.filters);
+    fail(ExitCode::usage, "conv2d: groups {} must divide both the {} input channels and the {} filters", s.groups,
+         in[0][0], s.filters);
   const auto out = window_outputs("conv2d", s, s.dilation, in[0]);
   return {s.filters, out[0], out[1]};
 }
@@ -53,7 +56,8 @@ Shape shape_of(const Pool2dSpec& s, const std::vector<Shape>& in) {
   if (s.is_global) return {in[0][0]};
   for (std::size_t axis = 0; axis < 4; ++axis)
     if (s.padding[axis] >= s.kernel[axis % 2])
-      fail(ExitCode::usage, "pooling: padding {} must be smaller than the kernel {}x{}", s.padding[axis], s.kernel[0], s.kernel[1]);
+      fail(ExitCode::usage, "pooling: padding {} must be smaller than the kernel {}x{}", s.padding[axis], s.kernel[0],
+           s.kernel[1]);
   const auto out = window_outputs("pooling", s, {1, 1}, in[0]);
   return {in[0][0], out[0], out[1]};
 }
@@ -62,7 +66,8 @@ Shape shape_of(const BatchNormSpec& s, const std::vector<Shape>& in) {
   if (in[0].rank() != 1 && in[0].rank() != 3)
     fail(ExitCode::usage, "batch_norm expects [channels] or [channels, height, width], found {}", in[0].text());
   if (s.has_residual && in[1] != in[0])
-    fail(ExitCode::usage, "batch_norm: the residual must have the input's shape {}, found {}", in[0].text(), in[1].text());
+    fail(ExitCode::usage, "batch_norm: the residual must have the input's shape {}, found {}", in[0].text(),
+         in[1].text());
   return in[0];
 }
 Shape shape_of(const LayerNormSpec&, const std::vector<Shape>& in) { return in[0]; }
@@ -84,7 +89,9 @@ Shape shape_of(const ConcatSpec&, const std::vector<Shape>& in) {
   out[0] = 0;
   for (const Shape& x : in) {
     const bool fits = x.rank() == in[0].rank() && std::equal(x.begin() + 1, x.end(), in[0].begin() + 1);
-    if (!fits) fail(ExitCode::usage, "concat joins channels: all other extents must agree, found {} and {}", in[0].text(), x.text());
+    if (!fits)
+      fail(ExitCode::usage, "concat joins channels: all other extents must agree, found {} and {}", in[0].text(),
+           x.text());
     out[0] += x[0];
   }
   return out;
@@ -92,8 +99,8 @@ Shape shape_of(const ConcatSpec&, const std::vector<Shape>& in) {
 
 Shape shape_of(const ReshapeSpec& s, const std::vector<Shape>& in) {
   if (s.sample_shape.elements() != in[0].elements())
-    fail(ExitCode::usage, "reshape: {} has {} elements, but the input {} has {}", s.sample_shape.text(), s.sample_shape.elements(),
-         in[0].text(), in[0].elements());
+    fail(ExitCode::usage, "reshape: {} has {} elements, but the input {} has {}", s.sample_shape.text(),
+         s.sample_shape.elements(), in[0].text(), in[0].elements());
   return s.sample_shape;
 }
 
@@ -108,18 +115,26 @@ Params params_of(const Conv2dSpec& s, const std::vector<Shape>& in) {
   if (s.has_bias) params.push_back({"bias", {s.filters}});
   return params;
 }
-Params params_of(const BatchNormSpec&, const std::vector<Shape>& in) { return {{"gamma", {in[0][0]}}, {"beta", {in[0][0]}}}; }
+Params params_of(const BatchNormSpec&, const std::vector<Shape>& in) {
+  return {{"gamma", {in[0][0]}}, {"beta", {in[0][0]}}};
+}
 Params params_of(const LayerNormSpec&, const std::vector<Shape>& in) { return {{"gamma", in[0]}, {"beta", in[0]}}; }
 template <class Other>
-Params params_of(const Other&, const std::vector<Shape>&) { return {}; }
+Params params_of(const Other&, const std::vector<Shape>&) {
+  return {};
+}
 
-double flops_of(const DenseSpec& s, const std::vector<Shape>& in) { return 2.0 * static_cast<double>(s.units * in[0].elements()); }
+double flops_of(const DenseSpec& s, const std::vector<Shape>& in) {
+  return 2.0 * static_cast<double>(s.units * in[0].elements());
+}
 double flops_of(const Conv2dSpec& s, const std::vector<Shape>& in) {
   const Shape out = shape_of(s, in);
   return 2.0 * static_cast<double>(out.elements() * (in[0][0] / s.groups) * s.kernel[0] * s.kernel[1]);
 }
 template <class Other>
-double flops_of(const Other&, const std::vector<Shape>&) { return 0; }
+double flops_of(const Other&, const std::vector<Shape>&) {
+  return 0;
+}
 
 struct NameOf {
   std::string operator()(const DenseSpec&) const { return "dense"; }

@@ -1,11 +1,13 @@
+// The converters of idx, CIFAR, CSV, npy and raw files: each checks sizes against what the format promises, then hands
+// samples to the writer.
 #include "dataset/convert/formats.hpp"
 
 #include <muster/base/error.hpp>
 #include <muster/base/text.hpp>
 
+#include <zlib.h>
 #include <cerrno>
 #include <cstring>
-#include <zlib.h>
 
 namespace muster::dataset {
 
@@ -34,8 +36,8 @@ std::vector<std::byte> read_bytes(const std::string& path) {
 
 void expect_file_pair(const ConvertOptions& options) {
   if (options.inputs.size() == 1 && options.targets.size() == 1) return;
-  fail(ExitCode::usage, "convert {}: expected one --input file and one --target file, found {} and {}", options.format, options.inputs.size(),
-       options.targets.size());
+  fail(ExitCode::usage, "convert {}: expected one --input file and one --target file, found {} and {}", options.format,
+       options.inputs.size(), options.targets.size());
 }
 
 std::string convert(const ConvertOptions& options) {
@@ -43,14 +45,15 @@ std::string convert(const ConvertOptions& options) {
     const char* name;
     std::string (*run)(const ConvertOptions&);
   };
-  static constexpr Format formats[] = {{"idx", convert_idx},     {"cifar10", convert_cifar}, {"cifar100", convert_cifar},
-                                       {"csv", convert_csv},     {"npy", convert_npy},       {"raw", convert_raw}};
+  static constexpr Format formats[] = {{"idx", convert_idx}, {"cifar10", convert_cifar}, {"cifar100", convert_cifar},
+                                       {"csv", convert_csv}, {"npy", convert_npy},       {"raw", convert_raw}};
   std::vector<std::string> names;
   for (const Format& format : formats) {
     if (options.format == format.name) return format.run(options);
     names.push_back(format.name);
   }
-  fail(ExitCode::usage, "convert: unknown format '{}', expected one of {}{}", options.format, join(names, ", "), did_you_mean(options.format, names));
+  fail(ExitCode::usage, "convert: unknown format '{}', expected one of {}{}", options.format, join(names, ", "),
+       did_you_mean(options.format, names));
 }
 
 }  // namespace muster::dataset

@@ -25,7 +25,8 @@ std::string_view value_of(std::string_view header, const std::string& key) {
 Npy parse(const std::string& path, const std::vector<std::byte>& content) {
   const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
   const auto byte_at = [&](std::size_t i) { return std::to_integer<std::size_t>(content[i]); };
-  if (text.size() < 12 || text.substr(0, 6) != "\x93NUMPY") fail(ExitCode::data, "{}: expected a .npy file, found another format", path);
+  if (text.size() < 12 || text.substr(0, 6) != "\x93NUMPY")
+    fail(ExitCode::data, "{}: expected a .npy file, found another format", path);
   const bool is_version_1 = byte_at(6) == 1;
   const std::size_t start = is_version_1 ? 10 : 12;
   std::size_t length = byte_at(8) | byte_at(9) << 8;
@@ -37,7 +38,8 @@ Npy parse(const std::string& path, const std::vector<std::byte>& content) {
   Npy npy;
   const std::string_view descr = value_of(header, "descr");
   npy.type = descr.size() > 4 ? std::string(descr.substr(2, 2)) : "";
-  if (descr.size() > 4 && descr[1] == '>') fail(ExitCode::data, "{}: expected little-endian numbers, found {}", path, descr.substr(0, 5));
+  if (descr.size() > 4 && descr[1] == '>')
+    fail(ExitCode::data, "{}: expected little-endian numbers, found {}", path, descr.substr(0, 5));
   std::vector<std::int64_t> extents;
   const std::string_view shape = value_of(header, "shape");
   std::int64_t number = -1;
@@ -50,7 +52,8 @@ Npy parse(const std::string& path, const std::vector<std::byte>& content) {
   npy.data = std::span(content).subspan(start + length);
   const std::size_t width = npy.type.empty() ? 0 : static_cast<std::size_t>(npy.type[1] - '0');
   if (npy.data.size() != static_cast<std::size_t>(npy.shape.elements()) * width)
-    fail(ExitCode::data, "{}: expected {} elements of type {}, found {} bytes: truncated or of another type", path, npy.shape.elements(), npy.type, npy.data.size());
+    fail(ExitCode::data, "{}: expected {} elements of type {}, found {} bytes: truncated or of another type", path,
+         npy.shape.elements(), npy.type, npy.data.size());
   return npy;
 }
 
@@ -74,10 +77,12 @@ std::string convert_npy(const ConvertOptions& options) {
   const auto input_bytes = read_bytes(options.inputs[0]), target_bytes = read_bytes(options.targets[0]);
   const Npy inputs = parse(options.inputs[0], input_bytes), targets = parse(options.targets[0], target_bytes);
   if (inputs.shape[0] != targets.shape[0])
-    fail(ExitCode::data, "{} holds {} samples, {} holds {} targets", options.inputs[0], inputs.shape[0], options.targets[0], targets.shape[0]);
+    fail(ExitCode::data, "{} holds {} samples, {} holds {} targets", options.inputs[0], inputs.shape[0],
+         options.targets[0], targets.shape[0]);
   Shape sample(std::vector<std::int64_t>(inputs.shape.begin() + 1, inputs.shape.end()));
   if (!options.shape.empty() && Shape(options.shape).elements() != sample.elements())
-    fail(ExitCode::usage, "convert npy: --shape {} has {} elements, a sample has {}", Shape(options.shape).text(), Shape(options.shape).elements(), sample.elements());
+    fail(ExitCode::usage, "convert npy: --shape {} has {} elements, a sample has {}", Shape(options.shape).text(),
+         Shape(options.shape).elements(), sample.elements());
   if (!options.shape.empty()) sample = Shape(options.shape);
   const Shape target(std::vector<std::int64_t>(targets.shape.begin() + 1, targets.shape.end()));
 
@@ -92,7 +97,9 @@ std::string convert_npy(const ConvertOptions& options) {
   else if (targets.type == "i8") wanted = cast<std::int64_t, std::int32_t>(targets.data);
   else if (targets.type == "f4") target_type = DType::f32, wanted.assign(targets.data.begin(), targets.data.end());
   else if (targets.type == "f8") target_type = DType::f32, wanted = cast<double, float>(targets.data);
-  else fail(ExitCode::data, "{}: expected targets of type u1, i4, i8, f4 or f8, found {}", options.targets[0], targets.type);
+  else
+    fail(ExitCode::data, "{}: expected targets of type u1, i4, i8, f4 or f8, found {}", options.targets[0],
+         targets.type);
 
   ConvertWriter writer(options, inputs.shape[0], input_type, sample, target_type, target);
   writer.add_inputs(values);

@@ -14,10 +14,12 @@ std::string convert_raw(const ConvertOptions& options) {
   const auto inputs = read_bytes(options.inputs[0]), targets = read_bytes(options.targets[0]);
   const std::size_t sample_bytes = static_cast<std::size_t>(shape.elements()) * size_of(type);
   if (inputs.empty() || inputs.size() % sample_bytes != 0)
-    fail(ExitCode::data, "{}: expected samples of {} bytes ({} {}), found {} bytes", options.inputs[0], sample_bytes, options.dtype, shape.text(), inputs.size());
+    fail(ExitCode::data, "{}: expected samples of {} bytes ({} {}), found {} bytes", options.inputs[0], sample_bytes,
+         options.dtype, shape.text(), inputs.size());
   const std::size_t samples = inputs.size() / sample_bytes;
   if (targets.size() != samples)
-    fail(ExitCode::data, "{}: expected one label byte for each of {} samples, found {} bytes", options.targets[0], samples, targets.size());
+    fail(ExitCode::data, "{}: expected one label byte for each of {} samples, found {} bytes", options.targets[0],
+         samples, targets.size());
   ConvertWriter writer(options, static_cast<std::int64_t>(samples), type, shape, DType::u8, {});
   writer.add_inputs(inputs);
   writer.add_targets(targets);

@@ -1,6 +1,6 @@
-// Writing converted samples to one HDF5 file that is complete or absent: everything goes to a temporary file, which close()
-// renames. Implemented in hdf5/convert_writer.cpp. Sample data may come in pieces; mean and standard deviation per channel are summed on the way (values scaled
-// to [0, 1] for uint8) and stored as attributes of the inputs.
+// Writing converted samples to one HDF5 file that is complete or absent: everything goes to a temporary file, which
+// close() renames. Implemented in hdf5/convert_writer.cpp. Sample data may come in pieces; mean and standard deviation
+// per channel are summed on the way (values scaled to [0, 1] for uint8) and stored as attributes of the inputs.
 #pragma once
 
 #include <muster/base/error.hpp>
@@ -19,8 +19,8 @@ namespace muster::dataset {
 class ConvertWriter {
  public:
   /// samples: in all; input/target types and shapes of one sample.
-  ConvertWriter(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape, DType target_type,
-                const Shape& target_shape);
+  ConvertWriter(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape,
+                DType target_type, const Shape& target_shape);
   ~ConvertWriter();
 
   /// The next samples' inputs (plain, input_type).

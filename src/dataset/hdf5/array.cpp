@@ -2,13 +2,13 @@
 
 #include <muster/base/text.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <optional>
-#include <unistd.h>
 
 namespace muster::dataset::hdf5 {
 namespace {
@@ -25,21 +25,32 @@ std::optional<DType> dtype_of(hid_t type) {
   if (kind != H5T_INTEGER) return std::nullopt;
   const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
   switch (size) {
-    case 1: return is_signed ? DType::i8 : DType::u8;
-    case 2: return is_signed ? DType::i16 : DType::u16;
-    case 4: return is_signed ? std::optional(DType::i32) : std::nullopt;
-    case 8: return is_signed ? std::optional(DType::i64) : std::nullopt;
-    default: return std::nullopt;
+    case 1:
+      return is_signed ? DType::i8 : DType::u8;
+    case 2:
+      return is_signed ? DType::i16 : DType::u16;
+    case 4:
+      return is_signed ? std::optional(DType::i32) : std::nullopt;
+    case 8:
+      return is_signed ? std::optional(DType::i64) : std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
 std::string class_name(hid_t type) {
   switch (H5Tget_class(type)) {
-    case H5T_STRING: return "strings";
-    case H5T_COMPOUND: return "compound records";
-    case H5T_FLOAT: return fmt::format("{}-byte floats", H5Tget_size(type));
-    case H5T_INTEGER: return fmt::format("{}-byte {} integers", H5Tget_size(type), H5Tget_sign(type) == H5T_SGN_2 ? "signed" : "unsigned");
-    default: return "another type";
+    case H5T_STRING:
+      return "strings";
+    case H5T_COMPOUND:
+      return "compound records";
+    case H5T_FLOAT:
+      return fmt::format("{}-byte floats", H5Tget_size(type));
+    case H5T_INTEGER:
+      return fmt::format("{}-byte {} integers", H5Tget_size(type),
+                         H5Tget_sign(type) == H5T_SGN_2 ? "signed" : "unsigned");
+    default:
+      return "another type";
   }
 }
 
@@ -69,15 +80,24 @@ std::string layout_text(hid_t set) {
 
 hid_t native_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return H5T_NATIVE_FLOAT;
-    case DType::f64: return H5T_NATIVE_DOUBLE;
-    case DType::u8: return H5T_NATIVE_UINT8;
-    case DType::i8: return H5T_NATIVE_INT8;
-    case DType::i16: return H5T_NATIVE_INT16;
-    case DType::u16: return H5T_NATIVE_UINT16;
-    case DType::i32: return H5T_NATIVE_INT32;
-    case DType::i64: return H5T_NATIVE_INT64;
-    case DType::bf16: break;
+    case DType::f32:
+      return H5T_NATIVE_FLOAT;
+    case DType::f64:
+      return H5T_NATIVE_DOUBLE;
+    case DType::u8:
+      return H5T_NATIVE_UINT8;
+    case DType::i8:
+      return H5T_NATIVE_INT8;
+    case DType::i16:
+      return H5T_NATIVE_INT16;
+    case DType::u16:
+      return H5T_NATIVE_UINT16;
+    case DType::i32:
+      return H5T_NATIVE_INT32;
+    case DType::i64:
+      return H5T_NATIVE_INT64;
+    case DType::bf16:
+      break;
   }
   return -1;
 }
@@ -86,36 +106,42 @@ File open_file(const std::string& path) {
   prepare_library();
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0)
-    fail(ExitCode::data, "{}: cannot open: {}; expected an HDF5 file (muster convert makes one)", path, std::strerror(errno));
+    fail(ExitCode::data, "{}: cannot open: {}; expected an HDF5 file (muster convert makes one)", path,
+         std::strerror(errno));
   ::close(descriptor);
   if (std::filesystem::is_directory(path)) fail(ExitCode::data, "{}: expected an HDF5 file, found a folder", path);
   File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (file) return file;
   const std::string reason = error_text();
   if (H5Fis_hdf5(path.c_str()) > 0)
-    fail(ExitCode::data, "{}: an HDF5 file that cannot be read, probably truncated ({} on disk): {}; copy or convert it again", path,
+    fail(ExitCode::data,
+         "{}: an HDF5 file that cannot be read, probably truncated ({} on disk): {}; copy or convert it again", path,
          human_bytes(std::filesystem::file_size(path)), reason);
-  fail(ExitCode::data, "{}: expected an HDF5 file, found another format ({}); muster convert turns idx, CIFAR, CSV, npy and raw into HDF5",
+  fail(ExitCode::data,
+       "{}: expected an HDF5 file, found another format ({}); muster convert turns idx, CIFAR, CSV, npy and raw into "
+       "HDF5",
        path, reason);
 }
 
 std::vector<std::string> list_datasets(const File& file) {
   std::vector<std::string> names;
   const auto visit = [](hid_t, const char* name, const H5O_info_t* info, void* target) -> herr_t {
-    if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(target)->push_back(std::string("/") + name);
+    if (info->type == H5O_TYPE_DATASET)
+      static_cast<std::vector<std::string>*>(target)->push_back(std::string("/") + name);
     return 0;
   };
   MUSTER_HDF5(H5Ovisit(file.get(), H5_INDEX_NAME, H5_ITER_INC, visit, &names));
   return names;
 }
 
-Array::Array(const std::string& path, const File& file, const std::string& name) : place_(path + ":" + (name.starts_with("/") ? "" : "/") + name) {
+Array::Array(const std::string& path, const File& file, const std::string& name)
+    : place_(path + ":" + (name.starts_with("/") ? "" : "/") + name) {
   set_ = DataSet(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT));
   if (!set_) {
     const auto found = list_datasets(file);
     const std::string wanted = name.starts_with("/") ? name : "/" + name;
-    fail(ExitCode::data, "{}: no dataset '{}'; the file holds: {}{}", path, name, found.empty() ? "nothing" : join(found, ", "),
-         did_you_mean(wanted, found));
+    fail(ExitCode::data, "{}: no dataset '{}'; the file holds: {}{}", path, name,
+         found.empty() ? "nothing" : join(found, ", "), did_you_mean(wanted, found));
   }
   const DataType type(MUSTER_HDF5(H5Dget_type(set_.get())));
   const auto dtype = dtype_of(type.get());
@@ -140,8 +166,9 @@ Array::Array(const std::string& path, const File& file, const std::string& name)
   if (descriptor_ < 0) fail(ExitCode::data, "{}: cannot open: {}", path, std::strerror(errno));
   const auto needed = offset_ + static_cast<haddr_t>(size_) * sample_bytes_;
   if (const auto on_disk = std::filesystem::file_size(path); on_disk < needed)
-    fail(ExitCode::data, "{}: the file is truncated: the dataset ends at byte {}, the file at {}; copy or convert it again", place_, needed,
-         on_disk);
+    fail(ExitCode::data,
+         "{}: the file is truncated: the dataset ends at byte {}, the file at {}; copy or convert it again", place_,
+         needed, on_disk);
 }
 
 Array::~Array() {
@@ -149,8 +176,14 @@ Array::~Array() {
 }
 
 Array::Array(Array&& other) noexcept
-    : place_(std::move(other.place_)), layout_(std::move(other.layout_)), set_(std::move(other.set_)), dtype_(other.dtype_),
-      size_(other.size_), sample_shape_(std::move(other.sample_shape_)), sample_bytes_(other.sample_bytes_), offset_(other.offset_),
+    : place_(std::move(other.place_)),
+      layout_(std::move(other.layout_)),
+      set_(std::move(other.set_)),
+      dtype_(other.dtype_),
+      size_(other.size_),
+      sample_shape_(std::move(other.sample_shape_)),
+      sample_bytes_(other.sample_bytes_),
+      offset_(other.offset_),
       descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 std::string Array::describe() const {

@@ -1,5 +1,5 @@
-// One HDF5 dataset opened for reading samples: axis 0 is the sample. Contiguous, uncompressed, native-endian data are read
-// straight through their file offset with pread; everything else by hyperslabs. Read-only, never locks.
+// One HDF5 dataset opened for reading samples: axis 0 is the sample. Contiguous, uncompressed, native-endian data are
+// read straight through their file offset with pread; everything else by hyperslabs. Read-only, never locks.
 #pragma once
 
 #include "dataset/hdf5/check.hpp"

@@ -1,5 +1,5 @@
-// HDF5 handles and checks. Every call's result is tested; a failure carries HDF5's own error stack (its automatic printing
-// is switched off). HDF5 is used by one thread at a time.
+// HDF5 handles and checks. Every call's result is tested; a failure carries HDF5's own error stack (its automatic
+// printing is switched off). HDF5 is used by one thread at a time.
 #pragma once
 
 #include <muster/base/error.hpp>

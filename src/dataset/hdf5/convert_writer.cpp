@@ -1,3 +1,5 @@
+// Writes a converted dataset. Equal content gives equal bytes; the file appears under its name only when it is
+// complete.
 #include "dataset/convert/writer.hpp"
 
 #include "dataset/hdf5/array.hpp"
@@ -14,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace hdf5;
 
-DataSet create_dataset(hid_t file, const std::string& name, DType type, const Shape& batched, int deflate, const std::string& output) {
+DataSet create_dataset(hid_t file, const std::string& name, DType type, const Shape& batched, int deflate,
+                       const std::string& output) {
   std::vector<hsize_t> extents(batched.begin(), batched.end());
   const DataSpace space(MUSTER_HDF5(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr)));
   const PropertyList creation(MUSTER_HDF5(H5Pcreate(H5P_DATASET_CREATE)));
@@ -28,15 +31,17 @@ DataSet create_dataset(hid_t file, const std::string& name, DType type, const Sh
   const PropertyList links(MUSTER_HDF5(H5Pcreate(H5P_LINK_CREATE)));
   MUSTER_HDF5(H5Pset_create_intermediate_group(links.get(), 1));
   DataSet set(H5Dcreate2(file, name.c_str(), native_type(type), space.get(), links.get(), creation.get(), H5P_DEFAULT));
-  if (!set) fail(ExitCode::data, "{}: cannot create dataset '{}' ({}); is there one of that name already?", output, name, error_text());
+  if (!set)
+    fail(ExitCode::data, "{}: cannot create dataset '{}' ({}); is there one of that name already?", output, name,
+         error_text());
   return set;
 }
 
 }  // namespace
 
 struct ConvertWriter::Impl {
-  Impl(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape, DType target_type,
-       const Shape& target_shape);
+  Impl(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape,
+       DType target_type, const Shape& target_shape);
   ~Impl();
   void add(DataSet& set, DType type, const Shape& shape, std::int64_t& done, std::span<const std::byte> values);
   void add_inputs(std::span<const std::byte> values);
@@ -56,10 +61,15 @@ struct ConvertWriter::Impl {
   bool is_closed_ = false;
 };
 
-ConvertWriter::Impl::Impl(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape, DType target_type,
-                             const Shape& target_shape)
-    : options_(options), temporary_(options.output + ".tmp"), samples_(samples), input_type_(input_type), target_type_(target_type),
-      input_shape_(input_shape), target_shape_(target_shape) {
+ConvertWriter::Impl::Impl(const ConvertOptions& options, std::int64_t samples, DType input_type,
+                          const Shape& input_shape, DType target_type, const Shape& target_shape)
+    : options_(options),
+      temporary_(options.output + ".tmp"),
+      samples_(samples),
+      input_type_(input_type),
+      target_type_(target_type),
+      input_shape_(input_shape),
+      target_shape_(target_shape) {
   prepare_library();
   const std::int64_t channels = input_shape.rank() >= 2 ? input_shape[0] : 1;
   sums_.assign(static_cast<std::size_t>(channels), 0.0);
@@ -76,8 +86,10 @@ ConvertWriter::Impl::Impl(const ConvertOptions& options, std::int64_t samples, D
     file_ = File(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT));
   }
   if (!file_) fail(ExitCode::data, "{}: cannot be written: {}", temporary_, error_text());
-  inputs_ = create_dataset(file_.get(), options.inputs_name, input_type, input_shape.batched(samples), options.deflate, options.output);
-  targets_ = create_dataset(file_.get(), options.targets_name, target_type, target_shape.batched(samples), options.deflate, options.output);
+  inputs_ = create_dataset(file_.get(), options.inputs_name, input_type, input_shape.batched(samples), options.deflate,
+                           options.output);
+  targets_ = create_dataset(file_.get(), options.targets_name, target_type, target_shape.batched(samples),
+                            options.deflate, options.output);
 }
 
 ConvertWriter::Impl::~Impl() {
@@ -86,7 +98,8 @@ ConvertWriter::Impl::~Impl() {
   fs::remove(temporary_, ignored);
 }
 
-void ConvertWriter::Impl::add(DataSet& set, DType type, const Shape& shape, std::int64_t& done, std::span<const std::byte> values) {
+void ConvertWriter::Impl::add(DataSet& set, DType type, const Shape& shape, std::int64_t& done,
+                              std::span<const std::byte> values) {
   const std::int64_t sample_bytes = shape.elements() * static_cast<std::int64_t>(size_of(type));
   const std::int64_t count = static_cast<std::int64_t>(values.size()) / sample_bytes;
   MUSTER_CHECK_EQ(count * sample_bytes, static_cast<std::int64_t>(values.size()));
@@ -129,13 +142,15 @@ void ConvertWriter::Impl::add_inputs(std::span<const std::byte> values) {
 void ConvertWriter::Impl::write_attribute(const char* name, const std::vector<double>& values) {
   const hsize_t extent = values.size();
   const DataSpace space(MUSTER_HDF5(H5Screate_simple(1, &extent, nullptr)));
-  const Attribute attribute(MUSTER_HDF5(H5Acreate2(inputs_.get(), name, H5T_NATIVE_DOUBLE, space.get(), H5P_DEFAULT, H5P_DEFAULT)));
+  const Attribute attribute(
+      MUSTER_HDF5(H5Acreate2(inputs_.get(), name, H5T_NATIVE_DOUBLE, space.get(), H5P_DEFAULT, H5P_DEFAULT)));
   MUSTER_HDF5(H5Awrite(attribute.get(), H5T_NATIVE_DOUBLE, values.data()));
 }
 
 std::string ConvertWriter::Impl::close() {
   if (inputs_done_ != samples_ || targets_done_ != samples_)
-    fail(ExitCode::data, "expected {} inputs and as many targets, found {} and {}", samples_, inputs_done_, targets_done_);
+    fail(ExitCode::data, "expected {} inputs and as many targets, found {} and {}", samples_, inputs_done_,
+         targets_done_);
   const double count = static_cast<double>(samples_ * input_shape_.elements()) / static_cast<double>(sums_.size());
   std::vector<double> mean(sums_.size()), deviation(sums_.size());
   for (std::size_t c = 0; c < sums_.size(); ++c) {
@@ -152,13 +167,14 @@ std::string ConvertWriter::Impl::close() {
   fsync_file(temporary_);
   fs::rename(temporary_, options_.output);
   is_closed_ = true;
-  return fmt::format("{}: {} {} {}, {} {} {}, mean {:.4f}, std {:.4f}", options_.output, options_.inputs_name, name_of(input_type_),
-                     input_shape_.batched(samples_).text(), options_.targets_name, name_of(target_type_), target_shape_.batched(samples_).text(),
-                     fmt::join(mean, " "), fmt::join(deviation, " "));
+  return fmt::format("{}: {} {} {}, {} {} {}, mean {:.4f}, std {:.4f}", options_.output, options_.inputs_name,
+                     name_of(input_type_), input_shape_.batched(samples_).text(), options_.targets_name,
+                     name_of(target_type_), target_shape_.batched(samples_).text(), fmt::join(mean, " "),
+                     fmt::join(deviation, " "));
 }
 
-ConvertWriter::ConvertWriter(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape,
-                             DType target_type, const Shape& target_shape)
+ConvertWriter::ConvertWriter(const ConvertOptions& options, std::int64_t samples, DType input_type,
+                             const Shape& input_shape, DType target_type, const Shape& target_shape)
     : impl_(std::make_unique<Impl>(options, samples, input_type, input_shape, target_type, target_shape)) {}
 ConvertWriter::~ConvertWriter() = default;
 void ConvertWriter::add_inputs(std::span<const std::byte> values) { impl_->add_inputs(values); }

@@ -30,15 +30,24 @@ void convert(const std::byte* from, std::int64_t count, To* to) {
 template <class To>
 void convert_from(DType dtype, const std::byte* from, std::int64_t count, To* to) {
   switch (dtype) {
-    case DType::f32: return convert<float>(from, count, to);
-    case DType::f64: return convert<double>(from, count, to);
-    case DType::u8: return convert<std::uint8_t>(from, count, to);
-    case DType::i8: return convert<std::int8_t>(from, count, to);
-    case DType::u16: return convert<std::uint16_t>(from, count, to);
-    case DType::i16: return convert<std::int16_t>(from, count, to);
-    case DType::i32: return convert<std::int32_t>(from, count, to);
-    case DType::i64: return convert<std::int64_t>(from, count, to);
-    case DType::bf16: break;
+    case DType::f32:
+      return convert<float>(from, count, to);
+    case DType::f64:
+      return convert<double>(from, count, to);
+    case DType::u8:
+      return convert<std::uint8_t>(from, count, to);
+    case DType::i8:
+      return convert<std::int8_t>(from, count, to);
+    case DType::u16:
+      return convert<std::uint16_t>(from, count, to);
+    case DType::i16:
+      return convert<std::int16_t>(from, count, to);
+    case DType::i32:
+      return convert<std::int32_t>(from, count, to);
+    case DType::i64:
+      return convert<std::int64_t>(from, count, to);
+    case DType::bf16:
+      break;
   }
 }
 
@@ -51,18 +60,24 @@ class Hdf5Dataset : public Dataset {
     if (options.range) {
       const Range range = *options.range;
       if (range.begin < 0 || range.end > total_ || range.empty())
-        fail(ExitCode::data, "{}.range: expected a non-empty part of the {} samples, found [{}, {}]", section, total_, range.begin, range.end);
+        fail(ExitCode::data, "{}.range: expected a non-empty part of the {} samples, found [{}, {}]", section, total_,
+             range.begin, range.end);
       first_ = range.begin;
       size_ = range.size();
     }
-    if (size_ == 0) fail(ExitCode::data, "{}: the split is empty: {} holds no samples", section, parts_[0].inputs.place());
+    if (size_ == 0)
+      fail(ExitCode::data, "{}: the split is empty: {} holds no samples", section, parts_[0].inputs.place());
   }
 
   std::int64_t size() const override { return size_; }
   const Shape& input_shape() const override { return parts_[0].inputs.sample_shape(); }
   DType input_dtype() const override { return parts_[0].inputs.dtype(); }
-  const Shape& target_shape() const override { return parts_[0].targets ? parts_[0].targets->sample_shape() : no_shape_; }
-  bool has_class_labels() const override { return parts_[0].targets && !is_float(parts_[0].targets->dtype()) && target_shape().rank() == 0; }
+  const Shape& target_shape() const override {
+    return parts_[0].targets ? parts_[0].targets->sample_shape() : no_shape_;
+  }
+  bool has_class_labels() const override {
+    return parts_[0].targets && !is_float(parts_[0].targets->dtype()) && target_shape().rank() == 0;
+  }
   Statistics statistics() const override { return parts_[0].inputs.statistics(); }
   std::string describe() const override {
     std::string text = parts_[0].inputs.describe();
@@ -83,7 +98,8 @@ class Hdf5Dataset : public Dataset {
         local_.push_back(index);
       }
       if (inputs) part.inputs.read(local_, static_cast<std::byte*>(inputs) + i * input_bytes);
-      if (part.targets && targets) read_targets(*part.targets, static_cast<std::byte*>(targets) + static_cast<std::int64_t>(i) * per_target * 4);
+      if (part.targets && targets)
+        read_targets(*part.targets, static_cast<std::byte*>(targets) + static_cast<std::int64_t>(i) * per_target * 4);
       i += local_.size();
     }
   }
@@ -96,17 +112,18 @@ class Hdf5Dataset : public Dataset {
     if (needs_targets) {
       targets = std::make_unique<Array>(path, file, options.targets);
       if (targets->size() != inputs.size())
-        fail(ExitCode::data, "{} has {} samples, but {} has {}: inputs and targets must be equally many", inputs.place(), inputs.size(),
-             targets->place(), targets->size());
+        fail(ExitCode::data, "{} has {} samples, but {} has {}: inputs and targets must be equally many",
+             inputs.place(), inputs.size(), targets->place(), targets->size());
     }
     if (!parts_.empty()) {
       const Array& first = parts_[0].inputs;
       if (inputs.sample_shape() != first.sample_shape() || inputs.dtype() != first.dtype())
-        fail(ExitCode::data, "all files of a split must agree: {} holds {} {}, {} holds {} {}", first.place(), name_of(first.dtype()),
-             first.sample_shape().text(), inputs.place(), name_of(inputs.dtype()), inputs.sample_shape().text());
+        fail(ExitCode::data, "all files of a split must agree: {} holds {} {}, {} holds {} {}", first.place(),
+             name_of(first.dtype()), first.sample_shape().text(), inputs.place(), name_of(inputs.dtype()),
+             inputs.sample_shape().text());
       if (targets && targets->sample_shape() != parts_[0].targets->sample_shape())
-        fail(ExitCode::data, "all files of a split must agree: {} and {} have targets of different shapes", parts_[0].targets->place(),
-             targets->place());
+        fail(ExitCode::data, "all files of a split must agree: {} and {} have targets of different shapes",
+             parts_[0].targets->place(), targets->place());
     }
     const std::int64_t count = inputs.size();
     parts_.push_back({std::move(file), std::move(inputs), std::move(targets), total_});

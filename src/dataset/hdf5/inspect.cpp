@@ -4,8 +4,8 @@
 #include <muster/dataset/convert.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 namespace muster::dataset {
@@ -21,7 +21,8 @@ double read_amplification(hid_t set, const Shape& sample) {
   const int rank = MUSTER_HDF5(H5Pget_chunk(list.get(), H5S_MAX_RANK, chunk));
   double moved = static_cast<double>(chunk[0]);
   for (int axis = 1; axis < rank; ++axis) {
-    const double extent = static_cast<double>(sample[static_cast<std::size_t>(axis - 1)]), width = static_cast<double>(chunk[axis]);
+    const double extent = static_cast<double>(sample[static_cast<std::size_t>(axis - 1)]),
+                 width = static_cast<double>(chunk[axis]);
     moved *= std::ceil(extent / width) * width;
   }
   return moved / static_cast<double>(sample.elements());
@@ -33,15 +34,24 @@ double value_at(DType type, const std::byte* data, std::int64_t i) {
     return static_cast<double>(v);
   };
   switch (type) {
-    case DType::f32: return get(float{});
-    case DType::f64: return get(double{});
-    case DType::u8: return get(std::uint8_t{});
-    case DType::i8: return get(std::int8_t{});
-    case DType::u16: return get(std::uint16_t{});
-    case DType::i16: return get(std::int16_t{});
-    case DType::i32: return get(std::int32_t{});
-    case DType::i64: return get(std::int64_t{});
-    case DType::bf16: break;
+    case DType::f32:
+      return get(float{});
+    case DType::f64:
+      return get(double{});
+    case DType::u8:
+      return get(std::uint8_t{});
+    case DType::i8:
+      return get(std::int8_t{});
+    case DType::u16:
+      return get(std::uint16_t{});
+    case DType::i16:
+      return get(std::int16_t{});
+    case DType::i32:
+      return get(std::int32_t{});
+    case DType::i64:
+      return get(std::int64_t{});
+    case DType::bf16:
+      break;
   }
   return 0;
 }
@@ -99,16 +109,22 @@ std::string inspect(const std::string& path, std::int64_t max_samples) {
     const DataSet set(MUSTER_HDF5(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT)));
     try {
       Array array(path, file, name);
-      text += fmt::format("{}  {} {}{}\n", name, name_of(array.dtype()), array.sample_shape().batched(array.size()).text(),
-                          array.describe().substr(array.describe().rfind(']') == std::string::npos ? 0 : array.describe().find(']') + 1));
-      text += fmt::format("  random access reads {:.3g} bytes per byte used{}\n", read_amplification(set.get(), array.sample_shape()),
-                          array.is_direct() ? ", straight from the file" : "; contiguous and uncompressed data are read fastest");
+      text +=
+          fmt::format("{}  {} {}{}\n", name, name_of(array.dtype()), array.sample_shape().batched(array.size()).text(),
+                      array.describe().substr(
+                          array.describe().rfind(']') == std::string::npos ? 0 : array.describe().find(']') + 1));
+      text += fmt::format(
+          "  random access reads {:.3g} bytes per byte used{}\n", read_amplification(set.get(), array.sample_shape()),
+          array.is_direct() ? ", straight from the file" : "; contiguous and uncompressed data are read fastest");
       const Statistics statistics = array.statistics();
-      if (!statistics.mean.empty()) text += fmt::format("  mean {:.6g}  std {:.6g}\n", fmt::join(statistics.mean, " "), fmt::join(statistics.std, " "));
+      if (!statistics.mean.empty())
+        text +=
+            fmt::format("  mean {:.6g}  std {:.6g}\n", fmt::join(statistics.mean, " "), fmt::join(statistics.std, " "));
       const Looked looked = look(array, max_samples);
       if (looked.samples > 0)
-        text += fmt::format("  {} samples looked at: smallest {:.6g}, largest {:.6g}{}\n", looked.samples, looked.smallest, looked.largest,
-                            looked.not_finite > 0 ? fmt::format(", {} NaN or Inf", looked.not_finite) : "");
+        text +=
+            fmt::format("  {} samples looked at: smallest {:.6g}, largest {:.6g}{}\n", looked.samples, looked.smallest,
+                        looked.largest, looked.not_finite > 0 ? fmt::format(", {} NaN or Inf", looked.not_finite) : "");
       text += histogram_text(looked);
     } catch (const Error& error) {
       text += fmt::format("{}  {}\n", name, error.what());

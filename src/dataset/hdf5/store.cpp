@@ -1,3 +1,4 @@
+// Named arrays and texts in an HDF5 file, for checkpoints. Equal content gives equal bytes.
 #include "dataset/hdf5/check.hpp"
 
 #include <muster/dataset/store.hpp>
@@ -20,14 +21,16 @@ void write(hid_t file, const std::string& name, hid_t type, std::size_t count, c
   const PropertyList creation = timeless(H5P_DATASET_CREATE);
   const PropertyList links(MUSTER_HDF5_STORE(H5Pcreate(H5P_LINK_CREATE)));
   MUSTER_HDF5_STORE(H5Pset_create_intermediate_group(links.get(), 1));
-  const DataSet set(MUSTER_HDF5_STORE(H5Dcreate2(file, name.c_str(), type, space.get(), links.get(), creation.get(), H5P_DEFAULT)));
+  const DataSet set(
+      MUSTER_HDF5_STORE(H5Dcreate2(file, name.c_str(), type, space.get(), links.get(), creation.get(), H5P_DEFAULT)));
   if (count > 0) MUSTER_HDF5_STORE(H5Dwrite(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
 }
 
 template <class T>
 std::vector<T> read(hid_t file, const std::string& path, const std::string& name, hid_t type) {
   const DataSet set(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
-  if (!set) fail(ExitCode::checkpoint, "{}: no entry '{}': not a checkpoint of this network and optimizer?", path, name);
+  if (!set)
+    fail(ExitCode::checkpoint, "{}: no entry '{}': not a checkpoint of this network and optimizer?", path, name);
   const DataSpace space(MUSTER_HDF5_STORE(H5Dget_space(set.get())));
   std::vector<T> values(static_cast<std::size_t>(MUSTER_HDF5_STORE(H5Sget_simple_extent_npoints(space.get()))));
   if (!values.empty()) MUSTER_HDF5_STORE(H5Dread(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()));

@@ -1,3 +1,4 @@
+// The fully connected layer on oneDNN, with bias and activation fused where the library can.
 #include "device/cpu/weighted.hpp"
 
 namespace muster::device::cpu {

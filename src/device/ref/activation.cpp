@@ -1,3 +1,4 @@
+// Element-wise activations and their derivatives, the truth for other backends.
 #include "device/ref/ref.hpp"
 
 #include <numbers>
@@ -11,9 +12,12 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 std::pair<double, double> evaluate(const ActivationSpec& spec, double x) {
   const double slope = static_cast<double>(spec.slope);
   switch (spec.kind) {
-    case Activation::none: return {x, 1.0};
-    case Activation::relu: return x > 0 ? std::pair{x, 1.0} : std::pair{0.0, 0.0};
-    case Activation::leaky_relu: return x > 0 ? std::pair{x, 1.0} : std::pair{slope * x, slope};
+    case Activation::none:
+      return {x, 1.0};
+    case Activation::relu:
+      return x > 0 ? std::pair{x, 1.0} : std::pair{0.0, 0.0};
+    case Activation::leaky_relu:
+      return x > 0 ? std::pair{x, 1.0} : std::pair{slope * x, slope};
     case Activation::silu: {
       const double s = sigmoid(x);
       return {x * s, s * (1.0 + x * (1.0 - s))};
@@ -26,7 +30,8 @@ std::pair<double, double> evaluate(const ActivationSpec& spec, double x) {
       const double s = sigmoid(x);
       return {s, s * (1.0 - s)};
     }
-    case Activation::gelu: break;
+    case Activation::gelu:
+      break;
   }
   if (spec.is_gelu_tanh) {  // Hendrycks and Gimpel 2016, the tanh approximation
     const double k = std::sqrt(2.0 / std::numbers::pi), inner = k * (x + 0.044715 * x * x * x), t = std::tanh(inner);

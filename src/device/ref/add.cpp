@@ -1,3 +1,4 @@
+// The sum of branches, with an activation; the truth for other backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {
@@ -19,7 +20,8 @@ class Add : public RefOp {
   void backward(int, const RunContext&) override {
     for (std::size_t k = 0; k < request_.inputs.size(); ++k)
       if (wants_grad(k))
-        for (std::int64_t i = 0; i < output_elements(); ++i) dx(k)[i] = static_cast<float>(behind_activation(spec_.activation, i));
+        for (std::int64_t i = 0; i < output_elements(); ++i)
+          dx(k)[i] = static_cast<float>(behind_activation(spec_.activation, i));
   }
 
  private:
@@ -28,6 +30,8 @@ class Add : public RefOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_add(const OpRequest& request, const AddSpec& spec) { return std::make_unique<Add>(request, spec); }
+std::unique_ptr<Op> make_add(const OpRequest& request, const AddSpec& spec) {
+  return std::make_unique<Add>(request, spec);
+}
 
 }  // namespace muster::device::ref

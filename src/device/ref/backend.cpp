@@ -52,8 +52,9 @@ class RefBackend : public Backend {
   }
 };
 
-const bool is_registered = register_backend({"ref", [] { return std::string(); },
-                                             [](const DeviceOptions&) -> std::unique_ptr<Backend> { return std::make_unique<RefBackend>(); }});
+const bool is_registered =
+    register_backend({"ref", [] { return std::string(); },
+                      [](const DeviceOptions&) -> std::unique_ptr<Backend> { return std::make_unique<RefBackend>(); }});
 
 }  // namespace
 }  // namespace muster::device::ref

@@ -95,7 +95,9 @@ class BatchNorm : public RefOp {
     double mean, inverse_deviation, own_sum, own_sum_with_x;
   };
   bool is_global() const { return spec_.group == 0; }
-  Moments& moments(std::int64_t group, std::int64_t c) const { return static_cast<Moments*>(buffers_.saved)[group * c_ + c]; }
+  Moments& moments(std::int64_t group, std::int64_t c) const {
+    return static_cast<Moments*>(buffers_.saved)[group * c_ + c];
+  }
   static void update(float& running, double value, double momentum) {
     running = static_cast<float>((1.0 - momentum) * static_cast<double>(running) + momentum * value);
   }
@@ -139,7 +141,8 @@ class BatchNorm : public RefOp {
     each(c, rows, [&](std::int64_t i) {
       const double g = behind_activation(spec_.activation, i);
       const double xhat = (static_cast<double>(x()[i]) - m.mean) * m.inverse_deviation;
-      if (wants_grad(0)) dx(0)[i] = static_cast<float>(gamma * m.inverse_deviation * (g - mean_grad - xhat * mean_grad_with_x));
+      if (wants_grad(0))
+        dx(0)[i] = static_cast<float>(gamma * m.inverse_deviation * (g - mean_grad - xhat * mean_grad_with_x));
       if (spec_.has_residual && wants_grad(1)) dx(1)[i] = static_cast<float>(g);
     });
   }
@@ -166,7 +169,8 @@ class BatchNorm : public RefOp {
         m.inverse_deviation = 1.0 / std::sqrt(variance + static_cast<double>(spec_.epsilon));
         normalise(c, rows, m.mean, m.inverse_deviation);
         deferred_statistics_[static_cast<std::size_t>(c)] += share * mean;
-        deferred_statistics_[static_cast<std::size_t>(c_ + c)] += share * (count > 1 ? variance * count / (count - 1) : variance);
+        deferred_statistics_[static_cast<std::size_t>(c_ + c)] +=
+            share * (count > 1 ? variance * count / (count - 1) : variance);
       }
     });
   }

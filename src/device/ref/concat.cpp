@@ -1,3 +1,4 @@
+// Branches side by side along the first axis of a sample; the truth for other backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {
@@ -7,7 +8,9 @@ class Concat : public RefOp {
  public:
   Concat(const OpRequest& request, const ConcatSpec&) : RefOp(request) {}
   void forward(int, const RunContext&) override {
-    each_piece([&](std::size_t k, std::int64_t in, std::int64_t out, std::int64_t count) { std::copy_n(x(k) + in, count, y() + out); });
+    each_piece([&](std::size_t k, std::int64_t in, std::int64_t out, std::int64_t count) {
+      std::copy_n(x(k) + in, count, y() + out);
+    });
   }
   void backward(int, const RunContext&) override {
     each_piece([&](std::size_t k, std::int64_t in, std::int64_t out, std::int64_t count) {
@@ -31,6 +34,8 @@ class Concat : public RefOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_concat(const OpRequest& request, const ConcatSpec& spec) { return std::make_unique<Concat>(request, spec); }
+std::unique_ptr<Op> make_concat(const OpRequest& request, const ConcatSpec& spec) {
+  return std::make_unique<Concat>(request, spec);
+}
 
 }  // namespace muster::device::ref

@@ -1,3 +1,4 @@
+// 2-D convolution as seven plain loops; the truth for other backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {
@@ -39,7 +40,8 @@ class Conv2d : public RefOp {
             bias_grad[static_cast<std::size_t>(f)] += g;
             each_tap(n, f, i, j, [&](std::int64_t in, std::int64_t tap) {
               weight_grad[static_cast<std::size_t>(tap)] += g * static_cast<double>(x()[in]);
-              if (!input_grad.empty()) input_grad[static_cast<std::size_t>(in)] += g * static_cast<double>(buffers_.params[0][tap]);
+              if (!input_grad.empty())
+                input_grad[static_cast<std::size_t>(in)] += g * static_cast<double>(buffers_.params[0][tap]);
             });
           }
     std::copy(weight_grad.begin(), weight_grad.end(), buffers_.param_grads[0]);
@@ -70,6 +72,8 @@ class Conv2d : public RefOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_conv2d(const OpRequest& request, const Conv2dSpec& spec) { return std::make_unique<Conv2d>(request, spec); }
+std::unique_ptr<Op> make_conv2d(const OpRequest& request, const Conv2dSpec& spec) {
+  return std::make_unique<Conv2d>(request, spec);
+}
 
 }  // namespace muster::device::ref

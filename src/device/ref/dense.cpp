@@ -1,3 +1,4 @@
+// The fully connected layer; the truth for other backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {
@@ -38,7 +39,8 @@ class Dense : public RefOp {
     for (std::int64_t n = 0; n < rows_; ++n)
       for (std::int64_t f = 0; f < features_; ++f) {
         double sum = 0;
-        for (std::int64_t u = 0; u < spec_.units; ++u) sum += grad(n, u) * static_cast<double>(weight[u * features_ + f]);
+        for (std::int64_t u = 0; u < spec_.units; ++u)
+          sum += grad(n, u) * static_cast<double>(weight[u * features_ + f]);
         dx()[n * features_ + f] = static_cast<float>(sum);
       }
   }
@@ -51,6 +53,8 @@ class Dense : public RefOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_dense(const OpRequest& request, const DenseSpec& spec) { return std::make_unique<Dense>(request, spec); }
+std::unique_ptr<Op> make_dense(const OpRequest& request, const DenseSpec& spec) {
+  return std::make_unique<Dense>(request, spec);
+}
 
 }  // namespace muster::device::ref

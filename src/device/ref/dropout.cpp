@@ -1,3 +1,5 @@
+// Inverted dropout. The mask is drawn per global sample and element, the same in forward and backward, so it is never
+// stored; the truth for other backends.
 #include "device/ref/ref.hpp"
 
 #include <muster/base/rng.hpp>
@@ -20,9 +22,10 @@ class Dropout : public RefOp {
     const std::int64_t elements = sample_of(output_.shape).elements();
     const float scale = 1.0f / (1.0f - spec_.rate);
     for (std::int64_t n = 0; n < rows_; ++n) {
-      const RandomStream stream(context.seed, Purpose::dropout,
-                                (static_cast<std::uint64_t>(spec_.stream) << 40) + static_cast<std::uint64_t>(context.step),
-                                static_cast<std::uint32_t>(context.first_row + n));
+      const RandomStream stream(
+          context.seed, Purpose::dropout,
+          (static_cast<std::uint64_t>(spec_.stream) << 40) + static_cast<std::uint64_t>(context.step),
+          static_cast<std::uint32_t>(context.first_row + n));
       for (std::int64_t e = 0; e < elements; ++e) {
         const bool is_kept = !request_.is_training || stream.uniform(static_cast<std::uint64_t>(e)) >= spec_.rate;
         const float factor = request_.is_training ? scale : 1.0f;
@@ -35,6 +38,8 @@ class Dropout : public RefOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_dropout(const OpRequest& request, const DropoutSpec& spec) { return std::make_unique<Dropout>(request, spec); }
+std::unique_ptr<Op> make_dropout(const OpRequest& request, const DropoutSpec& spec) {
+  return std::make_unique<Dropout>(request, spec);
+}
 
 }  // namespace muster::device::ref

@@ -1,3 +1,4 @@
+// Normalisation over all elements of a sample (Ba et al. 2016); the truth for other backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {
@@ -15,7 +16,8 @@ class LayerNorm : public RefOp {
       const auto [mean, inverse] = moments(n);
       for (std::int64_t i = 0; i < k_; ++i) {
         const double xhat = (static_cast<double>(x()[n * k_ + i]) - mean) * inverse;
-        y()[n * k_ + i] = static_cast<float>(static_cast<double>(buffers_.params[0][i]) * xhat + static_cast<double>(buffers_.params[1][i]));
+        y()[n * k_ + i] = static_cast<float>(static_cast<double>(buffers_.params[0][i]) * xhat +
+                                             static_cast<double>(buffers_.params[1][i]));
       }
     }
   }

@@ -1,3 +1,4 @@
+// Losses: one value per row, and the gradient divided by the global number of rows; the truth for other backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {
@@ -9,7 +10,8 @@ class Loss : public LossOp {
     k_ = rows_ == 0 ? 0 : predictions.shape.elements() / rows_;
   }
 
-  void run(const void* predictions, const void* targets, float* row_loss, void* grad, const RunContext& context) override {
+  void run(const void* predictions, const void* targets, float* row_loss, void* grad,
+           const RunContext& context) override {
     const auto* z = static_cast<const float*>(predictions);
     auto* dz = static_cast<float*>(grad);
     const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(context.global_rows, 1));
@@ -18,8 +20,7 @@ class Loss : public LossOp {
       float* row_grad = dz ? dz + n * k_ : nullptr;
       if (spec_.kind == LossSpec::Kind::softmax_cross_entropy)
         row_loss[n] = softmax_row(row, static_cast<const std::int32_t*>(targets)[n], row_grad, scale);
-      else
-        row_loss[n] = regression_row(row, static_cast<const float*>(targets) + n * k_, row_grad, scale);
+      else row_loss[n] = regression_row(row, static_cast<const float*>(targets) + n * k_, row_grad, scale);
     }
   }
 
@@ -62,6 +63,8 @@ class Loss : public LossOp {
 
 }  // namespace
 
-std::unique_ptr<LossOp> make_loss(const LossSpec& spec, const TensorDesc& predictions) { return std::make_unique<Loss>(spec, predictions); }
+std::unique_ptr<LossOp> make_loss(const LossSpec& spec, const TensorDesc& predictions) {
+  return std::make_unique<Loss>(spec, predictions);
+}
 
 }  // namespace muster::device::ref

@@ -1,3 +1,4 @@
+// Largest or mean value of windows; padding never counts. The truth for other backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {
@@ -68,6 +69,8 @@ class Pool2d : public RefOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_pool2d(const OpRequest& request, const Pool2dSpec& spec) { return std::make_unique<Pool2d>(request, spec); }
+std::unique_ptr<Op> make_pool2d(const OpRequest& request, const Pool2dSpec& spec) {
+  return std::make_unique<Pool2d>(request, spec);
+}
 
 }  // namespace muster::device::ref

@@ -1,5 +1,5 @@
-// What the ops of the `ref` backend share: plain layouts, plain loops, sums in double. This backend is the truth that the
-// others are tested against; it is never optimised.
+// What the ops of the `ref` backend share: plain layouts, plain loops, sums in double. This backend is the truth that
+// the others are tested against; it is never optimised.
 #pragma once
 
 #include <muster/base/check.hpp>
@@ -20,7 +20,8 @@ class RefOp : public Op {
     for (const TensorDesc& input : request.inputs) samples.push_back(sample_of(input.shape));
     rows_ = request.inputs[0].shape[0];
     output_ = {output_shape(request.spec, samples).batched(rows_), DType::f32, nullptr};
-    for (const ParamShape& param : param_shapes(request.spec, samples)) params_.push_back({param.shape, DType::f32, nullptr});
+    for (const ParamShape& param : param_shapes(request.spec, samples))
+      params_.push_back({param.shape, DType::f32, nullptr});
     traits_.backward_reads_input.assign(request.inputs.size(), false);
   }
   const TensorDesc& output() const override { return output_; }
@@ -38,7 +39,9 @@ class RefOp : public Op {
   const float* dy() const { return static_cast<const float*>(buffers_.output_grad); }
   /// Null when not wanted.
   float* dx(std::size_t k = 0) const { return static_cast<float*>(buffers_.input_grads[k]); }
-  bool wants_grad(std::size_t k = 0) const { return k < buffers_.input_grads.size() && buffers_.input_grads[k] != nullptr; }
+  bool wants_grad(std::size_t k = 0) const {
+    return k < buffers_.input_grads.size() && buffers_.input_grads[k] != nullptr;
+  }
   std::int64_t input_elements(std::size_t k = 0) const { return request_.inputs[k].shape.elements(); }
   std::int64_t output_elements() const { return output_.shape.elements(); }
 

@@ -1,3 +1,4 @@
+// The same elements under another shape; the truth for other backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {
@@ -18,6 +19,8 @@ class Reshape : public RefOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_reshape(const OpRequest& request, const ReshapeSpec& spec) { return std::make_unique<Reshape>(request, spec); }
+std::unique_ptr<Op> make_reshape(const OpRequest& request, const ReshapeSpec& spec) {
+  return std::make_unique<Reshape>(request, spec);
+}
 
 }  // namespace muster::device::ref

@@ -1,3 +1,4 @@
+// Moves the gradients of grains into the partial sums that the fixed tree asks for, block by block.
 #include <muster/parallel/data/reducer.hpp>
 
 #include <muster/base/check.hpp>

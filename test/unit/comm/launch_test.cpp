@@ -1,3 +1,4 @@
+// What the environment says about a launch, and what is wrong with one.
 #include "comm/launch.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Whether another process of this host still lives, also as a zombie or under a reused number.
 #include "comm/process.hpp"
 
 #include <gtest/gtest.h>

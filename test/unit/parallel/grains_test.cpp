@@ -1,3 +1,4 @@
+// How grains are shared out and how their sums move: closed forms for even and uneven counts.
 #include <muster/parallel/data/grains.hpp>
 
 #include <muster/base/error.hpp>

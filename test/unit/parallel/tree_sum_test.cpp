@@ -1,3 +1,4 @@
+// The fixed tree gives the same bits however its leaves are spread over parts.
 #include "parallel/data/tree_sum.hpp"
 
 #include "parallel/data/bfloat16.hpp"
