@@ -1,9 +1,9 @@
 #include <muster/base/clock.hpp>
 
+#include <unistd.h>
 #include <chrono>
 #include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 namespace muster {
 

@@ -43,8 +43,8 @@ std::string error_context() {
 void fail_library(ExitCode code, std::string_view library, std::string_view expression, long status,
                   std::string_view library_message, std::source_location where) {
   const std::string context_text = error_context();
-  throw Error(code, fmt::format("{}: {} failed with status {} ({}) at {}{}{}", library, expression, status, library_message,
-                                location_text(where), context_text.empty() ? "" : ", ", context_text));
+  throw Error(code, fmt::format("{}: {} failed with status {} ({}) at {}{}{}", library, expression, status,
+                                library_message, location_text(where), context_text.empty() ? "" : ", ", context_text));
 }
 
 void fail_check(std::string_view expression, const std::string& operands, std::source_location where) {

@@ -2,13 +2,13 @@
 #include <muster/base/file.hpp>
 #include <muster/base/handle.hpp>
 
-#include <cerrno>
-#include <cstring>
 #include <fcntl.h>
-#include <fstream>
-#include <sstream>
 #include <unistd.h>
 #include <xxhash.h>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
 
 namespace muster {
 namespace {

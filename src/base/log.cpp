@@ -1,16 +1,16 @@
-// Lines go to spdlog sinks: stdout and stderr for the terminal, one file for the run. Patterns carry no time: a batch log
-// should be comparable between runs; metrics.jsonl has the times.
+// Lines go to spdlog sinks: stdout and stderr for the terminal, one file for the run. Patterns carry no time: a batch
+// log should be comparable between runs; metrics.jsonl has the times.
 #include <muster/base/error.hpp>
 #include <muster/base/log.hpp>
 
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <unistd.h>
 
 namespace muster::log {
 namespace {

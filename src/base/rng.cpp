@@ -8,7 +8,8 @@
 namespace muster {
 
 RandomStream::RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t major, std::uint32_t minor) noexcept
-    : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ (static_cast<std::uint32_t>(purpose) << 24)},
+    : key_{static_cast<std::uint32_t>(seed),
+           static_cast<std::uint32_t>(seed >> 32) ^ (static_cast<std::uint32_t>(purpose) << 24)},
       counter_{static_cast<std::uint32_t>(major), static_cast<std::uint32_t>(major >> 32), minor} {}
 
 std::array<std::uint32_t, 4> RandomStream::block(std::uint32_t index) const noexcept {

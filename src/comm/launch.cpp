@@ -17,7 +17,8 @@ LaunchFacts facts_from_environment(const std::function<const char*(const char*)>
   LaunchFacts facts;
   facts.launcher = "none";
   const bool is_srun_step = is_any_set({"SLURM_STEP_ID", "SLURM_STEPID"}) && variable("SLURM_PROCID");
-  if (is_any_set({"OMPI_COMM_WORLD_SIZE", "HYDI_CONTROL_FD"})) {   // also when mpirun itself uses srun to reach the nodes
+  if (is_any_set(
+          {"OMPI_COMM_WORLD_SIZE", "HYDI_CONTROL_FD"})) {  // also when mpirun itself uses srun to reach the nodes
     facts.launcher = "mpirun";
     return facts;
   }
@@ -29,20 +30,24 @@ LaunchFacts facts_from_environment(const std::function<const char*(const char*)>
 std::vector<std::string> launch_problems(const LaunchFacts& facts, int threads, bool allow_oversubscribe) {
   std::vector<std::string> problems;
   if (facts.tasks_of_job > 1 && facts.world_size == 1)
-    problems.push_back(fmt::format(
-        "Slurm started {} tasks, but each of them is a world of one: they would all train the same run; start them with "
-        "srun --mpi=pmix, or with mpirun inside the job",
-        facts.tasks_of_job));
+    problems.push_back(
+        fmt::format("Slurm started {} tasks, but each of them is a world of one: they would all train the same run; "
+                    "start them with "
+                    "srun --mpi=pmix, or with mpirun inside the job",
+                    facts.tasks_of_job));
   if (threads > facts.cores_allowed && !allow_oversubscribe)
     problems.push_back(fmt::format(
-        "device.threads is {}, but this rank may use {} core{} only; give each rank more with mpirun --map-by slot:PE={} "
+        "device.threads is {}, but this rank may use {} core{} only; give each rank more with mpirun --map-by "
+        "slot:PE={} "
         "(or --bind-to none), or srun --cpus-per-task={}, or set device.threads: {}",
         threads, facts.cores_allowed, facts.cores_allowed == 1 ? "" : "s", threads, threads, facts.cores_allowed));
   if (facts.ranks_on_node * threads > facts.cores_of_node && !allow_oversubscribe)
-    problems.push_back(fmt::format(
-        "{} ranks x {} thread{} on a node with {} usable core{}: they would fight for the cores; start fewer ranks, set "
-        "device.threads, or allow it with --set parallel.allow_oversubscribe=true",
-        facts.ranks_on_node, threads, threads == 1 ? "" : "s", facts.cores_of_node, facts.cores_of_node == 1 ? "" : "s"));
+    problems.push_back(
+        fmt::format("{} ranks x {} thread{} on a node with {} usable core{}: they would fight for the cores; start "
+                    "fewer ranks, set "
+                    "device.threads, or allow it with --set parallel.allow_oversubscribe=true",
+                    facts.ranks_on_node, threads, threads == 1 ? "" : "s", facts.cores_of_node,
+                    facts.cores_of_node == 1 ? "" : "s"));
   return problems;
 }
 
@@ -51,7 +56,8 @@ void check_launch(Session& session, int threads_per_rank, bool allow_oversubscri
   const auto all = session.world().all_gather_text(join(mine, "\n"), "launch check");
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
-    throw Error(ExitCode::launch, fmt::format("rank {} on {}: {}", rank, session.world().host(static_cast<int>(rank)), all[rank]));
+    throw Error(ExitCode::launch,
+                fmt::format("rank {} on {}: {}", rank, session.world().host(static_cast<int>(rank)), all[rank]));
   }
 }
 

@@ -68,7 +68,8 @@ ProcessIdentity identify_self() {
 
 bool is_alive(const ProcessIdentity& process) {
   static const ProcessIdentity self = identify_self();
-  if (process.pid_namespace != self.pid_namespace || process.boot_hash != self.boot_hash || self.start_ticks == 0) return true;
+  if (process.pid_namespace != self.pid_namespace || process.boot_hash != self.boot_hash || self.start_ticks == 0)
+    return true;
   Stat stat;
   if (!read_stat(process.pid, stat)) return false;
   return stat.state != 'Z' && stat.state != 'X' && stat.start_ticks == process.start_ticks;

@@ -24,7 +24,7 @@ enum class Reduction : std::uint8_t { sum, min, max };
 class Request {
  public:
   virtual ~Request() = default;
-  virtual bool test() = 0;        ///< true once finished; drives progress
+  virtual bool test() = 0;  ///< true once finished; drives progress
 };
 using RequestPtr = std::unique_ptr<Request>;
 
@@ -34,12 +34,13 @@ using RequestPtr = std::unique_ptr<Request>;
 class SharedSegment {
  public:
   virtual ~SharedSegment() = default;
-  virtual std::span<std::byte> part(int rank) = 0;   ///< rank in the communicator it was made on; 64-byte aligned, zeroed
+  virtual std::span<std::byte> part(
+      int rank) = 0;  ///< rank in the communicator it was made on; 64-byte aligned, zeroed
   virtual void close() = 0;
 };
 
-/// What this rank has sent in a group and in the groups split from it: messages, and collectives as one message each with
-/// the bytes contributed.
+/// What this rank has sent in a group and in the groups split from it: messages, and collectives as one message each
+/// with the bytes contributed.
 struct Traffic {
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
@@ -50,10 +51,10 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const std::string& name() const = 0;            ///< "world", "node", "data", ...
+  virtual const std::string& name() const = 0;  ///< "world", "node", "data", ...
   virtual WorldRank world_rank(int rank) const = 0;
   virtual const std::string& host(int rank) const = 0;
-  virtual bool is_one_node() const = 0;                    ///< all ranks share memory
+  virtual bool is_one_node() const = 0;  ///< all ranks share memory
 
   // Collectives (every rank of the group calls them in the same order). `what` names the operation in messages.
   virtual void barrier(const std::string& what) = 0;
@@ -70,8 +71,9 @@ class Communicator {
   [[nodiscard]] virtual RequestPtr receive(std::span<std::byte> bytes, int source, int tag) = 0;
   /// Tests until all are finished; peers[i] is the rank request i depends on (named when the deadline passes).
   virtual void wait_all(std::span<const RequestPtr> requests, std::span<const int> peers, const std::string& what) = 0;
-  /// For waits on something else than a request (flags in shared memory): call in the loop; drives MPI's progress, yields
-  /// the core, notices lost ranks of this node at once, and throws when the deadline is over. missing: ranks waited for.
+  /// For waits on something else than a request (flags in shared memory): call in the loop; drives MPI's progress,
+  /// yields the core, notices lost ranks of this node at once, and throws when the deadline is over. missing: ranks
+  /// waited for.
   virtual void poll(const Deadline& deadline, std::span<const int> missing) = 0;
 
   /// Collective; color < 0: this rank is in no group (null).
@@ -87,8 +89,12 @@ class Communicator {
 
 /// Spans of values as bytes, for send, receive and broadcast.
 template <class T>
-std::span<const std::byte> bytes_of(std::span<const T> values) { return std::as_bytes(values); }
+std::span<const std::byte> bytes_of(std::span<const T> values) {
+  return std::as_bytes(values);
+}
 template <class T>
-std::span<std::byte> bytes_of(std::span<T> values) { return std::as_writable_bytes(values); }
+std::span<std::byte> bytes_of(std::span<T> values) {
+  return std::as_writable_bytes(values);
+}
 
 }  // namespace muster::comm

@@ -11,18 +11,18 @@
 namespace muster::comm {
 
 struct SessionOptions {
-  double deadline_s = 300;   ///< limit of every wait until the config says otherwise
+  double deadline_s = 300;  ///< limit of every wait until the config says otherwise
 };
 
 /// What the launcher says about this process, read from the environment before MPI starts.
 struct LaunchFacts {
-  int world_size = 1;                ///< as MPI says
-  int tasks_of_job = 0;              ///< as Slurm says (SLURM_NTASKS/SLURM_STEP_NUM_TASKS inside srun), 0: no such job
-  std::string launcher;              ///< "none", "mpirun", "srun"
+  int world_size = 1;    ///< as MPI says
+  int tasks_of_job = 0;  ///< as Slurm says (SLURM_NTASKS/SLURM_STEP_NUM_TASKS inside srun), 0: no such job
+  std::string launcher;  ///< "none", "mpirun", "srun"
   int ranks_on_node = 1;
-  int cores_allowed = 1;             ///< affinity mask of this process
-  int cores_of_node = 1;             ///< union of the masks of the node's ranks
-  bool is_bound = false;             ///< the mask is smaller than the machine
+  int cores_allowed = 1;  ///< affinity mask of this process
+  int cores_of_node = 1;  ///< union of the masks of the node's ranks
+  bool is_bound = false;  ///< the mask is smaller than the machine
 };
 
 class Session {
@@ -30,7 +30,7 @@ class Session {
   virtual ~Session() = default;
   virtual Communicator& world() = 0;
   virtual const LaunchFacts& launch() const = 0;
-  virtual std::string library() const = 0;     ///< "Open MPI 4.1.4", for `muster info`
+  virtual std::string library() const = 0;  ///< "Open MPI 4.1.4", for `muster info`
   /// From now on the limit of every wait (run.deadline), also of communicators made before.
   virtual void set_deadline(double seconds) = 0;
   /// Ends all ranks at once with this code; used when an Error leaves a rank's main. Does not return.
@@ -39,15 +39,15 @@ class Session {
   virtual void close() = 0;
 };
 
-/// Starts MPI where a launcher started this process; otherwise this process is a world of one and MPI's start-up time is
-/// saved. Call once.
+/// Starts MPI where a launcher started this process; otherwise this process is a world of one and MPI's start-up time
+/// is saved. Call once.
 std::unique_ptr<Session> start_session(const SessionOptions& options);
 
 /// What is wrong with a launch, one line each with the flag that mends it; pure, for check_launch and tests.
 std::vector<std::string> launch_problems(const LaunchFacts& facts, int threads_per_rank, bool allow_oversubscribe);
 
-/// Throws Error(launch) with the flag that mends it: the job has N tasks but MPI says 1 (srun without --mpi), more threads
-/// than the affinity mask allows, more ranks x threads on a node than its cores (unless allow_oversubscribe).
+/// Throws Error(launch) with the flag that mends it: the job has N tasks but MPI says 1 (srun without --mpi), more
+/// threads than the affinity mask allows, more ranks x threads on a node than its cores (unless allow_oversubscribe).
 /// Collective: all ranks throw or none. Called before any file is written.
 void check_launch(Session& session, int threads_per_rank, bool allow_oversubscribe);
 

@@ -12,18 +12,19 @@ namespace muster::config {
 
 /// Where values may come from besides the file, in rising precedence: environment (MUSTER_<SECTION>_<KEY>), then --set.
 struct Overrides {
-  std::vector<std::string> sets;             ///< "optimizer.lr=0.01"
+  std::vector<std::string> sets;  ///< "optimizer.lr=0.01"
   bool reads_environment = true;
 };
 
 struct Loaded {
   train::Config config;
-  std::string effective_yaml;                ///< the complete effective config, loadable again to the same Config
-  std::vector<std::string> table;            ///< "optimizer.adamw.lr   0.001   (--set)" lines for the log: values that differ from the default, with origin
+  std::string effective_yaml;      ///< the complete effective config, loadable again to the same Config
+  std::vector<std::string> table;  ///< "optimizer.adamw.lr   0.001   (--set)" lines for the log: values that differ
+                                   ///< from the default, with origin
 };
 
-/// Parses and validates (ranges, sums, layer options; not data files, not rank counts). Throws Error(usage) whose message
-/// lists every error, one per line: "file:line:column: key: what was expected, what was found, mend".
+/// Parses and validates (ranges, sums, layer options; not data files, not rank counts). Throws Error(usage) whose
+/// message lists every error, one per line: "file:line:column: key: what was expected, what was found, mend".
 Loaded load(const std::string& file, const Overrides& overrides);
 Loaded load_text(const std::string& text, const std::string& name, const Overrides& overrides);
 

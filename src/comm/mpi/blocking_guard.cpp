@@ -2,11 +2,11 @@
 
 #include <muster/base/error.hpp>
 
+#include <sys/time.h>
+#include <unistd.h>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <sys/time.h>
-#include <unistd.h>
 
 namespace muster::comm {
 namespace {
@@ -29,7 +29,8 @@ void arm(double seconds) {
 
 BlockingGuard::BlockingGuard(const char* call, double limit_s) {
   std::snprintf(message, sizeof message,
-                "muster: error: %s%s%s did not return within %g s: a rank of the job is missing or its network is not reachable\n",
+                "muster: error: %s%s%s did not return within %g s: a rank of the job is missing or its network is not "
+                "reachable\n",
                 error_context().c_str(), error_context().empty() ? "" : ": ", call, limit_s);
   struct sigaction action {};
   action.sa_handler = end_process;

@@ -1,5 +1,5 @@
-// A limit for the few MPI calls that cannot be made non-blocking (start, end, windows, splits): when one does not return
-// in time, a message naming it is written and the process ends with ExitCode::comm. Uses SIGALRM; one at a time.
+// A limit for the few MPI calls that cannot be made non-blocking (start, end, windows, splits): when one does not
+// return in time, a message naming it is written and the process ends with ExitCode::comm. Uses SIGALRM; one at a time.
 #pragma once
 
 namespace muster::comm {

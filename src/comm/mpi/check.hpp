@@ -16,8 +16,9 @@ inline std::string mpi_message(int status) {
 
 }  // namespace muster::comm
 
-#define MUSTER_MPI(call)                                                                                             \
-  do {                                                                                                               \
-    if (const int muster_status = (call); muster_status != MPI_SUCCESS)                                              \
-      ::muster::fail_library(::muster::ExitCode::comm, "MPI", #call, muster_status, ::muster::comm::mpi_message(muster_status)); \
+#define MUSTER_MPI(call)                                                            \
+  do {                                                                              \
+    if (const int muster_status = (call); muster_status != MPI_SUCCESS)             \
+      ::muster::fail_library(::muster::ExitCode::comm, "MPI", #call, muster_status, \
+                             ::muster::comm::mpi_message(muster_status));           \
   } while (false)

@@ -27,9 +27,12 @@ std::size_t piece_bytes_asked() {
 
 MPI_Op operation_of(Reduction op) {
   switch (op) {
-    case Reduction::sum: return MPI_SUM;
-    case Reduction::min: return MPI_MIN;
-    case Reduction::max: return MPI_MAX;
+    case Reduction::sum:
+      return MPI_SUM;
+    case Reduction::min:
+      return MPI_MIN;
+    case Reduction::max:
+      return MPI_MAX;
   }
   return MPI_OP_NULL;
 }
@@ -57,13 +60,14 @@ class MpiRequest final : public Request {
 
  private:
   int used_ = 0;
-  MPI_Request first_ = MPI_REQUEST_NULL;   // nearly always the only one: no allocation
+  MPI_Request first_ = MPI_REQUEST_NULL;  // nearly always the only one: no allocation
   std::vector<MPI_Request> more_;
 };
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(std::shared_ptr<Runtime> runtime, MPI_Comm handle, std::string name, const MpiCommunicator* parent)
+MpiCommunicator::MpiCommunicator(std::shared_ptr<Runtime> runtime, MPI_Comm handle, std::string name,
+                                 const MpiCommunicator* parent)
     : runtime_(std::move(runtime)), handle_(handle), name_(std::move(name)), piece_bytes_(piece_bytes_asked()) {
   if (parent != nullptr) traffic_ = parent->traffic_;
   traffic_.push_back(std::make_shared<Traffic>());
@@ -130,7 +134,8 @@ template <class T>
 void MpiCommunicator::all_reduce_values(std::span<T> values, MPI_Datatype type, Reduction op, const std::string& what) {
   for_pieces(values, piece_bytes_ / sizeof(T), [&](std::span<T> piece) {
     MPI_Request request = MPI_REQUEST_NULL;
-    MUSTER_MPI(MPI_Iallreduce(MPI_IN_PLACE, piece.data(), static_cast<int>(piece.size()), type, operation_of(op), handle_, &request));
+    MUSTER_MPI(MPI_Iallreduce(MPI_IN_PLACE, piece.data(), static_cast<int>(piece.size()), type, operation_of(op),
+                              handle_, &request));
     count(piece.size_bytes());
     finish(request, what);
   });
@@ -146,9 +151,10 @@ void MpiCommunicator::all_reduce(std::span<std::int64_t> values, Reduction op, c
 
 void MpiCommunicator::all_gather(std::span<const std::byte> mine, std::span<std::byte> all, const std::string& what) {
   MUSTER_CHECK_EQ(all.size(), mine.size() * static_cast<std::size_t>(size()));
-  if (mine.size() > piece_bytes_) {   // pieces of a gather are not contiguous: every rank's part goes on its own
+  if (mine.size() > piece_bytes_) {  // pieces of a gather are not contiguous: every rank's part goes on its own
     std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(mine.size()) * rank_);
-    for (int r = 0; r < size(); ++r) broadcast(all.subspan(mine.size() * static_cast<std::size_t>(r), mine.size()), r, what);
+    for (int r = 0; r < size(); ++r)
+      broadcast(all.subspan(mine.size() * static_cast<std::size_t>(r), mine.size()), r, what);
     return;
   }
   const int bytes = static_cast<int>(mine.size());
@@ -167,7 +173,8 @@ std::vector<std::string> MpiCommunicator::all_gather_text(const std::string& min
   std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
   std::string all(static_cast<std::size_t>(starts.back()) + static_cast<std::size_t>(lengths.back()), '\0');
   MPI_Request request = MPI_REQUEST_NULL;
-  MUSTER_MPI(MPI_Iallgatherv(mine.data(), own_length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR, handle_, &request));
+  MUSTER_MPI(MPI_Iallgatherv(mine.data(), own_length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
+                             handle_, &request));
   count(mine.size());
   finish(request, what);
   std::vector<std::string> texts;
@@ -180,7 +187,8 @@ RequestPtr MpiCommunicator::send(std::span<const std::byte> bytes, int destinati
   checked(destination);
   auto request = std::make_unique<MpiRequest>();
   for_pieces(bytes, piece_bytes_, [&](std::span<const std::byte> piece) {
-    MUSTER_MPI(MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, destination, tag, handle_, request->add()));
+    MUSTER_MPI(
+        MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, destination, tag, handle_, request->add()));
     count(piece.size());
   });
   return request;
@@ -195,7 +203,8 @@ RequestPtr MpiCommunicator::receive(std::span<std::byte> bytes, int source, int 
   return request;
 }
 
-void MpiCommunicator::wait_all(std::span<const RequestPtr> requests, std::span<const int> peers, const std::string& what) {
+void MpiCommunicator::wait_all(std::span<const RequestPtr> requests, std::span<const int> peers,
+                               const std::string& what) {
   MUSTER_CHECK_EQ(requests.size(), peers.size());
   const Deadline deadline(what, deadline_s());
   std::vector<int> missing;
@@ -211,7 +220,7 @@ void MpiCommunicator::wait_all(std::span<const RequestPtr> requests, std::span<c
 void MpiCommunicator::poll(const Deadline& deadline, std::span<const int> missing) {
   std::vector<int> concerned;
   const double waited_s = deadline.elapsed_s();
-  if (waited_s > deadline.limit_s())   // only then anybody is asked
+  if (waited_s > deadline.limit_s())  // only then anybody is asked
     for (int r : missing) {
       const int world = members_[checked(r)];
       if (std::ranges::find(concerned, world) == concerned.end()) concerned.push_back(world);
@@ -228,12 +237,16 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key, const s
   return std::make_unique<MpiCommunicator>(runtime_, part, name, this);
 }
 
-std::unique_ptr<Communicator> MpiCommunicator::split_node(const std::string& name) { return split(runtime_->node_of(members_[checked(rank_)]), rank_, name); }
+std::unique_ptr<Communicator> MpiCommunicator::split_node(const std::string& name) {
+  return split(runtime_->node_of(members_[checked(rank_)]), rank_, name);
+}
 
 std::unique_ptr<SharedSegment> MpiCommunicator::share(std::size_t bytes_mine) {
   if (!is_one_node())
-    fail(ExitCode::launch, "the ranks of '{}' run on several nodes and cannot share memory; put them on one node or use "
-         "parallel.strategy: multi_worker_mirrored", name_);
+    fail(ExitCode::launch,
+         "the ranks of '{}' run on several nodes and cannot share memory; put them on one node or use "
+         "parallel.strategy: multi_worker_mirrored",
+         name_);
   barrier("shared memory of '" + name_ + "'");
   const BlockingGuard guard("MPI_Win_allocate_shared", deadline_s());
   return make_shared_segment(handle_, bytes_mine);

@@ -1,6 +1,6 @@
-// Groups of ranks on MPI. Every collective is started non-blocking and tested in a loop with a deadline; MPI's own blocking
-// calls remain only where no other form exists (split, windows), each behind a barrier with a deadline and a guard.
-// The MPI communicator is not freed by the destructor (that is a collective call): MPI_Finalize releases it.
+// Groups of ranks on MPI. Every collective is started non-blocking and tested in a loop with a deadline; MPI's own
+// blocking calls remain only where no other form exists (split, windows), each behind a barrier with a deadline and a
+// guard. The MPI communicator is not freed by the destructor (that is a collective call): MPI_Finalize releases it.
 #pragma once
 
 #include "comm/mpi/runtime.hpp"
@@ -50,9 +50,9 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm handle_;
   std::string name_;
   int rank_ = 0;
-  std::vector<int> members_;   ///< world ranks, by rank
-  std::size_t piece_bytes_;    ///< MPI counts are int: larger buffers go in pieces
-  std::vector<std::shared_ptr<Traffic>> traffic_;   ///< of the groups this one was split from, then its own
+  std::vector<int> members_;                       ///< world ranks, by rank
+  std::size_t piece_bytes_;                        ///< MPI counts are int: larger buffers go in pieces
+  std::vector<std::shared_ptr<Traffic>> traffic_;  ///< of the groups this one was split from, then its own
 };
 
 }  // namespace muster::comm

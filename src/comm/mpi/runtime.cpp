@@ -19,7 +19,7 @@ constexpr int question_tag = 1;
 constexpr int answer_tag = 2;
 constexpr double service_interval_s = 10e-3;
 constexpr double census_interval_s = 50e-3;
-constexpr double census_after_s = 0.1;    // shorter waits are everyday life
+constexpr double census_after_s = 0.1;  // shorter waits are everyday life
 constexpr double answer_time_s = 1.0;
 
 /// A rank as it introduces itself.
@@ -43,8 +43,10 @@ void start_mpi() {
   MUSTER_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   MUSTER_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
   if (provided < MPI_THREAD_SERIALIZED)
-    fail(ExitCode::launch, "the MPI library grants thread level {}, but muster needs MPI_THREAD_SERIALIZED ({}): use a build "
-         "of it with thread support", provided, MPI_THREAD_SERIALIZED);
+    fail(ExitCode::launch,
+         "the MPI library grants thread level {}, but muster needs MPI_THREAD_SERIALIZED ({}): use a build "
+         "of it with thread support",
+         provided, MPI_THREAD_SERIALIZED);
 }
 
 /// World rank of the lowest rank that shares memory with this one.
@@ -94,7 +96,7 @@ void Runtime::exchange_ranks(const LaunchFacts& from_environment) {
   launch_.world_size = size;
   launch_.ranks_on_node = 0;
   cpu_set_t cores_of_node = mine.cores;
-  std::map<std::int64_t, std::vector<int>> nodes;   // by leader
+  std::map<std::int64_t, std::vector<int>> nodes;  // by leader
   for (int r = 0; r < size; ++r) nodes[all[static_cast<std::size_t>(r)].node_leader].push_back(r);
   for (int r = 0; r < size; ++r) {
     const Introduction& other = all[static_cast<std::size_t>(r)];
@@ -145,7 +147,7 @@ void Runtime::answer_questions(const std::string& operation) {
     MUSTER_MPI(MPI_Recv(&answer_.question, 1, MPI_INT, status.MPI_SOURCE, question_tag, questions_, MPI_STATUS_IGNORE));
     answer_.operation.fill('\0');
     operation.copy(answer_.operation.data(), answer_.operation.size() - 1);
-    MPI_Request request = MPI_REQUEST_NULL;   // small enough to be buffered by MPI: nobody waits for it
+    MPI_Request request = MPI_REQUEST_NULL;  // small enough to be buffered by MPI: nobody waits for it
     MUSTER_MPI(MPI_Isend(&answer_, sizeof answer_, MPI_BYTE, status.MPI_SOURCE, answer_tag, questions_, &request));
     MUSTER_MPI(MPI_Request_free(&request));
   }
@@ -180,7 +182,8 @@ std::map<int, std::string> Runtime::ask(std::span<const int> asked, const std::s
     MUSTER_MPI(MPI_Iprobe(MPI_ANY_SOURCE, answer_tag, questions_, &is_there, &status));
     if (is_there != 0) {
       Answer answer;
-      MUSTER_MPI(MPI_Recv(&answer, sizeof answer, MPI_BYTE, status.MPI_SOURCE, answer_tag, questions_, MPI_STATUS_IGNORE));
+      MUSTER_MPI(
+          MPI_Recv(&answer, sizeof answer, MPI_BYTE, status.MPI_SOURCE, answer_tag, questions_, MPI_STATUS_IGNORE));
       if (answer.question == question_) answers[status.MPI_SOURCE] = answer.operation.data();
     }
     pass_time(deadline.elapsed_s());
@@ -203,7 +206,8 @@ void Runtime::report_expired(double limit_s, const std::string& operation, std::
   std::string message = fmt::format("'{}' was not done after {} s", operation, limit_s);
   if (!absent.empty()) message += fmt::format("; absent: {}", join(absent, ", "));
   if (!elsewhere.empty()) message += fmt::format("; elsewhere: {}", join(elsewhere, ", "));
-  if (absent.empty() && elsewhere.empty()) message += "; all ranks wait in it, so messages are lost or the network is slow";
+  if (absent.empty() && elsewhere.empty())
+    message += "; all ranks wait in it, so messages are lost or the network is slow";
   fail(ExitCode::comm, "{}. A rank that is only slow needs a longer run.deadline", message);
 }
 

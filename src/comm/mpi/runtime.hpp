@@ -1,8 +1,8 @@
 // What all communicators of this process share: who the ranks are, and what happens while one waits.
 //
-// A waiting rank calls pause() in its loop. It passes the time, drives MPI, answers other ranks' questions ("what are you
-// waiting in?"), looks every few milliseconds whether a process of this node has died, and, when the deadline is over,
-// asks everybody concerned the same question: who does not answer within a second is named as absent.
+// A waiting rank calls pause() in its loop. It passes the time, drives MPI, answers other ranks' questions ("what are
+// you waiting in?"), looks every few milliseconds whether a process of this node has died, and, when the deadline is
+// over, asks everybody concerned the same question: who does not answer within a second is named as absent.
 #pragma once
 
 #include "comm/process.hpp"
@@ -24,7 +24,7 @@ namespace muster::comm {
 struct RankInfo {
   std::string host;
   ProcessIdentity process;
-  std::vector<int> node_ranks;   ///< world ranks that share memory with it, itself included, ascending
+  std::vector<int> node_ranks;  ///< world ranks that share memory with it, itself included, ascending
 };
 
 class Runtime {
@@ -38,8 +38,8 @@ class Runtime {
   MPI_Comm world() const { return world_; }
   int rank() const { return rank_; }
   const std::vector<RankInfo>& ranks() const { return ranks_; }
-  /// The node of a rank, named by its lowest world rank. Test knob: MUSTER_FAKE_NODE_SIZE=k makes every k ranks of a node a
-  /// node of their own, looked up anew at each call.
+  /// The node of a rank, named by its lowest world rank. Test knob: MUSTER_FAKE_NODE_SIZE=k makes every k ranks of a
+  /// node a node of their own, looked up anew at each call.
   int node_of(int world_rank) const;
   const LaunchFacts& launch() const { return launch_; }
   double deadline_s() const { return deadline_s_; }
@@ -52,7 +52,7 @@ class Runtime {
 
  private:
   struct Answer {
-    int question = 0;               ///< a late answer to an earlier question is told by it
+    int question = 0;  ///< a late answer to an earlier question is told by it
     std::array<char, 124> operation{};
   };
 
@@ -68,10 +68,10 @@ class Runtime {
   MPI_Comm questions_ = MPI_COMM_NULL;
   int rank_ = 0;
   std::vector<RankInfo> ranks_;
-  std::vector<int> neighbours_;   ///< other world ranks whose process this one can see
+  std::vector<int> neighbours_;  ///< other world ranks whose process this one can see
   LaunchFacts launch_;
   Answer answer_;
-  int question_ = 0;                ///< number of the last one asked
+  int question_ = 0;  ///< number of the last one asked
   double next_service_s_ = 0;
   double next_census_s_ = 0;
 };

@@ -7,9 +7,9 @@
 
 #include <muster/base/check.hpp>
 
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
-#include <unistd.h>
 
 namespace muster::comm {
 namespace {

@@ -5,10 +5,10 @@
 #include <muster/base/check.hpp>
 #include <muster/base/text.hpp>
 
+#include <sys/mman.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <sys/mman.h>
 
 namespace muster::comm {
 namespace {
@@ -20,10 +20,11 @@ std::uintptr_t round_up(std::uintptr_t bytes) { return (bytes + page_bytes - 1) 
 /// Gives the part its pages now: a full /dev/shm is then an error at the start instead of a SIGBUS in mid-run.
 void populate(std::byte* part, std::size_t bytes) {
 #ifndef MADV_POPULATE_WRITE
-  constexpr int MADV_POPULATE_WRITE = 23;   // Linux 5.14
+  constexpr int MADV_POPULATE_WRITE = 23;  // Linux 5.14
 #endif
   if (bytes == 0 || ::madvise(part, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) return;
-  fail(ExitCode::device, "cannot get {} of shared memory ({}): enlarge /dev/shm (in a container: --shm-size) or use fewer ranks per node",
+  fail(ExitCode::device,
+       "cannot get {} of shared memory ({}): enlarge /dev/shm (in a container: --shm-size) or use fewer ranks per node",
        human_bytes(bytes), std::strerror(errno));
 }
 
@@ -45,7 +46,7 @@ class MpiSharedSegment final : public SharedSegment {
     MUSTER_MPI(MPI_Allgather(&wanted, 1, MPI_UNSIGNED_LONG_LONG, all.data(), 1, MPI_UNSIGNED_LONG_LONG, node));
     for (int r = 0; r < size; ++r) parts_.push_back(query(r, all[static_cast<std::size_t>(r)]));
     const auto own = parts_[static_cast<std::size_t>(rank)];
-    if (size == 1) std::ranges::fill(own, std::byte{0});   // then it is not a fresh file but plain memory
+    if (size == 1) std::ranges::fill(own, std::byte{0});  // then it is not a fresh file but plain memory
     else populate(own.data(), round_up(own.size()));
   }
 
@@ -65,7 +66,8 @@ class MpiSharedSegment final : public SharedSegment {
     MUSTER_MPI(MPI_Win_shared_query(window_, rank, &size, &unit, &base));
     if (bytes == 0) return {};
     auto* start = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(base)));
-    MUSTER_CHECK(start + bytes <= static_cast<std::byte*>(base) + size, "part of rank {}: {} bytes in {}", rank, bytes, size);
+    MUSTER_CHECK(start + bytes <= static_cast<std::byte*>(base) + size, "part of rank {}: {} bytes in {}", rank, bytes,
+                 size);
     return {start, bytes};
   }
 

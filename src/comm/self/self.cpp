@@ -2,9 +2,9 @@
 
 #include <muster/base/check.hpp>
 
+#include <unistd.h>
 #include <cstdlib>
 #include <cstring>
-#include <unistd.h>
 
 namespace muster::comm {
 namespace {
@@ -52,7 +52,8 @@ class SelfCommunicator : public Communicator {
   RequestPtr receive(std::span<std::byte>, int source, int) override { no_peer(source); }
   void wait_all(std::span<const RequestPtr>, std::span<const int>, const std::string&) override {}
   void poll(const Deadline& deadline, std::span<const int>) override {
-    if (deadline.is_over()) fail(ExitCode::comm, "{}: deadline of {} s passed in a world of one", deadline.operation(), deadline.limit_s());
+    if (deadline.is_over())
+      fail(ExitCode::comm, "{}: deadline of {} s passed in a world of one", deadline.operation(), deadline.limit_s());
   }
   std::unique_ptr<Communicator> split(int color, int, const std::string& name) override {
     if (color < 0) return nullptr;
@@ -64,7 +65,9 @@ class SelfCommunicator : public Communicator {
   Traffic traffic() const override { return {}; }
 
  private:
-  [[noreturn]] static void no_peer(int peer) { fail(ExitCode::internal, "a message to or from rank {} in a world of one", peer); }
+  [[noreturn]] static void no_peer(int peer) {
+    fail(ExitCode::internal, "a message to or from rank {} in a world of one", peer);
+  }
   std::string name_, host_;
   double* deadline_s_;
 };
@@ -72,7 +75,10 @@ class SelfCommunicator : public Communicator {
 class SelfSession : public Session {
  public:
   SelfSession(const SessionOptions& options, LaunchFacts facts, std::string library)
-      : deadline_s_(options.deadline_s), facts_(std::move(facts)), library_(std::move(library)), world_("world", &deadline_s_) {
+      : deadline_s_(options.deadline_s),
+        facts_(std::move(facts)),
+        library_(std::move(library)),
+        world_("world", &deadline_s_) {
     set_error_context(0, 1, world_.host(0));
   }
   Communicator& world() override { return world_; }

@@ -16,7 +16,10 @@ constexpr std::int64_t parallel_from = 1 << 16;
 }  // namespace
 
 GrainAccumulator::GrainAccumulator(const GrainPlan& plan, GradientReducer& reducer, int threads)
-    : owned_(plan.grains_of(plan.replica)), accumulation_(plan_accumulation(plan.grains, owned_)), reducer_(reducer), threads_(threads) {
+    : owned_(plan.grains_of(plan.replica)),
+      accumulation_(plan_accumulation(plan.grains, owned_)),
+      reducer_(reducer),
+      threads_(threads) {
   MUSTER_CHECK_EQ(accumulation_.buffers, reducer.partials());
 }
 

@@ -66,7 +66,8 @@ void Exchange::start(Range bucket, const std::vector<Part>& own, float* result, 
       incoming_results_[i].resize(elements);
       results_[i] = leaders_.receive(std::as_writable_bytes(std::span(incoming_results_[i])), node, tag_ + 1);
     } else {
-      results_[i] = leaders_.receive(std::as_writable_bytes(std::span(result_ + slice.begin, elements)), node, tag_ + 1);
+      results_[i] =
+          leaders_.receive(std::as_writable_bytes(std::span(result_ + slice.begin, elements)), node, tag_ + 1);
     }
   }
   send_contributions();
@@ -121,7 +122,7 @@ void Exchange::sum_own_slice() {
   std::span<const std::byte> message = std::as_bytes(std::span(to, static_cast<std::size_t>(slice.size())));
   if (plan_.is_bf16) {
     outgoing_result_.resize(static_cast<std::size_t>(slice.size()));
-    encode_bfloat16(to, slice.size(), outgoing_result_.data());   // exact: it is rounded already
+    encode_bfloat16(to, slice.size(), outgoing_result_.data());  // exact: it is rounded already
     message = std::as_bytes(std::span(outgoing_result_));
   }
   for (int node = 0; node < plan_.nodes(); ++node)
@@ -157,7 +158,8 @@ bool Exchange::advance() {
 void Exchange::add_missing(std::vector<int>& missing) const {
   for (const auto* requests : {&contributions_, &results_, &sends_, &result_sends_})
     for (std::size_t i = 0; i < requests->size(); ++i)
-      if ((*requests)[i] && std::ranges::find(missing, static_cast<int>(i)) == missing.end()) missing.push_back(static_cast<int>(i));
+      if ((*requests)[i] && std::ranges::find(missing, static_cast<int>(i)) == missing.end())
+        missing.push_back(static_cast<int>(i));
 }
 
 }  // namespace muster::parallel

@@ -1,5 +1,5 @@
-// The part of a reduction that goes between nodes (or, flat, between all ranks), one bucket at a time, run by the nodes'
-// leaders. Every leader owns a slice of the bucket:
+// The part of a reduction that goes between nodes (or, flat, between all ranks), one bucket at a time, run by the
+// nodes' leaders. Every leader owns a slice of the bucket:
 //
 //   node 0:  [ A0 | B0 | C0 ]    1. sends B0 to node 1, C0 to node 2; gets A1, A2       N-1 messages
 //   node 1:  [ A1 | B1 | C1 ]    2. A = tree(A0, A1, A2)
@@ -27,8 +27,8 @@ struct ExchangePlan {
   /// Bytes of a message with `elements` elements of each of the node's parts.
   std::int64_t message_bytes(int node, std::int64_t elements) const;
 
-  std::vector<std::vector<Encoding>> encodings;   ///< by node, by part, as they travel
-  TreeSum total;                                  ///< over the parts of all nodes in order
+  std::vector<std::vector<Encoding>> encodings;  ///< by node, by part, as they travel
+  TreeSum total;                                 ///< over the parts of all nodes in order
   bool is_bf16;
 };
 
@@ -37,8 +37,8 @@ class Exchange {
  public:
   Exchange(comm::Communicator& leaders, const ExchangePlan& plan) : leaders_(leaders), plan_(plan) {}
 
-  /// own: this node's parts (element 0 of the arena), result: element 0 of the arena's result. tag: even, its successor is
-  /// used too.
+  /// own: this node's parts (element 0 of the arena), result: element 0 of the arena's result. tag: even, its successor
+  /// is used too.
   void start(Range bucket, const std::vector<Part>& own, float* result, int tag, int threads);
   /// Moves on; true when the result of the bucket is complete and nothing of `own` is in use.
   bool advance();

@@ -17,7 +17,9 @@ struct Node {
   Node right() const { return {first + span / 2, span / 2}; }
 };
 
-Node root_of(std::int64_t grains) { return {0, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(grains)))}; }
+Node root_of(std::int64_t grains) {
+  return {0, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(grains)))};
+}
 
 void collect(Node node, std::int64_t grains, Range owned, std::vector<Subtree>& found) {
   const Subtree here = node.cut(grains);
@@ -31,7 +33,8 @@ void collect(Node node, std::int64_t grains, Range owned, std::vector<Subtree>& 
 }
 
 /// Adds up the parts below `node`, of which `next` is the first; returns the part that holds the sum.
-int add_up(Node node, std::int64_t grains, const std::vector<Subtree>& parts, std::size_t& next, std::vector<Addition>& done) {
+int add_up(Node node, std::int64_t grains, const std::vector<Subtree>& parts, std::size_t& next,
+           std::vector<Addition>& done) {
   const Subtree here = node.cut(grains);
   MUSTER_CHECK(next < parts.size() && parts[next].first == here.first && node.span > 0,
                "grains [{}, {}) are not tiled by parts of the tree", here.first, here.last);
@@ -62,7 +65,7 @@ void stack_moves(std::int64_t size, const BufferOf& buffer_of, std::vector<Grain
 int stack_height(std::int64_t size) {
   int height = 1;
   for (std::int64_t i = 0; i < size; ++i) {
-    const bool is_kept = i + 1 < size && i % 2 == 0;   // an odd or last grain is added from buffer 0 at once
+    const bool is_kept = i + 1 < size && i % 2 == 0;  // an odd or last grain is added from buffer 0 at once
     if (is_kept) height = std::max(height, std::popcount(static_cast<std::uint64_t>(i)) + 1);
   }
   return height;
@@ -70,7 +73,9 @@ int stack_height(std::int64_t size) {
 
 }  // namespace
 
-Range GrainPlan::grains_of(int of_replica) const { return {grains * of_replica / replicas, grains * (of_replica + 1) / replicas}; }
+Range GrainPlan::grains_of(int of_replica) const {
+  return {grains * of_replica / replicas, grains * (of_replica + 1) / replicas};
+}
 
 Range GrainPlan::rows_of_grain(std::int64_t grain, std::int64_t batch) const {
   const std::int64_t units = (batch + unit - 1) / unit;
@@ -106,7 +111,7 @@ std::vector<Subtree> maximal_subtrees(std::int64_t grains, Range owned) {
 
 std::vector<Addition> additions(std::int64_t grains, const std::vector<Subtree>& parts) {
   if (parts.empty()) return {};
-  Node node = root_of(grains);   // the smallest node that holds all parts
+  Node node = root_of(grains);  // the smallest node that holds all parts
   for (;;) {
     const std::int64_t middle = node.right().first;
     if (node.span > 1 && parts.back().last <= middle) node = node.left();
@@ -125,7 +130,8 @@ Accumulation plan_accumulation(std::int64_t grains, Range owned) {
   Accumulation plan;
   int height = 1;
   for (std::size_t j = 0; j < subtrees.size(); ++j) {
-    const bool stays = j + 1 == subtrees.size() && subtrees[j].last - subtrees[j].first == 1;   // nothing will overwrite it
+    const bool stays =
+        j + 1 == subtrees.size() && subtrees[j].last - subtrees[j].first == 1;  // nothing will overwrite it
     plan.of_subtree.push_back(stays ? 0 : plan.buffers++);
     height = std::max(height, stack_height(subtrees[j].last - subtrees[j].first));
   }

@@ -1,7 +1,7 @@
 #include "parallel/data/host_array.hpp"
 
-#include <new>
 #include <sys/mman.h>
+#include <new>
 #include <utility>
 
 namespace muster::parallel {

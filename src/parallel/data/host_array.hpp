@@ -1,4 +1,5 @@
-// Floats of one process, zeroed, aligned, on huge pages where the system grants them (first touch of small pages is dear).
+// Floats of one process, zeroed, aligned, on huge pages where the system grants them (first touch of small pages is
+// dear).
 #pragma once
 
 #include <cstddef>

@@ -8,14 +8,16 @@ namespace muster::parallel {
 namespace {
 
 constexpr std::int64_t flag_floats = 4096 / sizeof(float);
-// Equal offsets within a page make a store wait for loads of the other buffers (4 KiB aliasing): buffers start staggered.
+// Equal offsets within a page make a store wait for loads of the other buffers (4 KiB aliasing): buffers start
+// staggered.
 constexpr std::int64_t stagger_floats = 16 * 17;
 
 std::int64_t stride_of(std::int64_t elements) { return (elements + 15) / 16 * 16 + stagger_floats; }
 
 }  // namespace
 
-NodeMemory::NodeMemory(comm::Communicator* node, const std::vector<int>& shared_buffers, int node_sums, std::int64_t elements)
+NodeMemory::NodeMemory(comm::Communicator* node, const std::vector<int>& shared_buffers, int node_sums,
+                       std::int64_t elements)
     : elements_(elements), stride_(stride_of(elements)), node_sums_(node_sums) {
   const int mine = node == nullptr ? 0 : node->rank();
   const auto floats_of = [&](int local_rank) {

@@ -1,5 +1,5 @@
-// The buffers of the ranks of one node: in shared memory, or private for a node of one. Each rank's part holds its flags
-// and its subtrees' buffers; the leader's part also the sums of the node and the result, which all ranks read.
+// The buffers of the ranks of one node: in shared memory, or private for a node of one. Each rank's part holds its
+// flags and its subtrees' buffers; the leader's part also the sums of the node and the result, which all ranks read.
 //
 // Who may write what, and why nobody reads while another writes: see the table in reducer.cpp.
 #pragma once
@@ -18,9 +18,9 @@ namespace muster::parallel {
 
 /// How many buckets since the start a rank has brought how far; each word has one writer and only grows.
 struct Flags {
-  alignas(64) std::atomic<std::uint64_t> announced;   ///< contribution final
-  alignas(64) std::atomic<std::uint64_t> summed;      ///< own slice of the node's sums written
-  alignas(64) std::atomic<std::uint64_t> completed;   ///< leader: result there (several nodes only)
+  alignas(64) std::atomic<std::uint64_t> announced;  ///< contribution final
+  alignas(64) std::atomic<std::uint64_t> summed;     ///< own slice of the node's sums written
+  alignas(64) std::atomic<std::uint64_t> completed;  ///< leader: result there (several nodes only)
 };
 
 class NodeMemory {
@@ -29,10 +29,12 @@ class NodeMemory {
   NodeMemory(comm::Communicator* node, const std::vector<int>& shared_buffers, int node_sums, std::int64_t elements);
 
   Flags& flags(int local_rank) { return *parts_[static_cast<std::size_t>(local_rank)].flags; }
-  float* buffer(int local_rank, int index) { return parts_[static_cast<std::size_t>(local_rank)].floats + index * stride_; }
+  float* buffer(int local_rank, int index) {
+    return parts_[static_cast<std::size_t>(local_rank)].floats + index * stride_;
+  }
   float* node_sum(int index) { return extra_ + index * stride_; }
   std::span<float> result() { return {extra_ + node_sums_ * stride_, static_cast<std::size_t>(elements_)}; }
-  void close();   ///< collective
+  void close();  ///< collective
 
  private:
   struct PartView {

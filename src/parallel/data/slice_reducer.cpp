@@ -1,9 +1,10 @@
 // Why no rank overwrites what another still reads, without double buffers:
 //
 //   written                        by                      only after                       read until
-//   contribution, step s+1         its rank                its own finish() of s            all slices summed (or sent) in s, which finish() awaits
-//   node sum, step s+1             owner of the slice      all local ranks announced it      leader completed it in s, which finish() awaits
-//   result, step s+1               owner / leader          all local ranks announced it      the reader's begin_step(s+1), before it announces
+//   contribution, step s+1         its rank                its own finish() of s            all slices summed (or sent)
+//   in s, which finish() awaits node sum, step s+1             owner of the slice      all local ranks announced it
+//   leader completed it in s, which finish() awaits result, step s+1               owner / leader          all local
+//   ranks announced it      the reader's begin_step(s+1), before it announces
 #include "parallel/data/slice_reducer.hpp"
 
 #include <muster/base/check.hpp>
@@ -16,15 +17,21 @@ namespace muster::parallel {
 SliceReducer::SliceReducer(comm::Communicator& data, const GrainPlan& plan, const ReducerOptions& options,
                            const std::vector<int>& node_of, std::unique_ptr<comm::Communicator> local,
                            std::unique_ptr<comm::Communicator> leaders, std::string description)
-    : data_(data), plan_(plan), options_(options), local_(std::move(local)), leaders_(std::move(leaders)),
-      description_(std::move(description)), topology_(plan_topology(plan, node_of)) {
+    : data_(data),
+      plan_(plan),
+      options_(options),
+      local_(std::move(local)),
+      leaders_(std::move(leaders)),
+      description_(std::move(description)),
+      topology_(plan_topology(plan, node_of)) {
   MUSTER_CHECK_EQ(data.size(), plan.replicas);
   MUSTER_CHECK_EQ(data.rank(), plan.replica);
   MUSTER_CHECK(!topology_.nodes.empty(), "the nodes' ranks are not consecutive");
   while (plan.replica >= topology_.nodes[node_index_].replicas.end) ++node_index_;
   local_rank_ = plan.replica - static_cast<int>(node().replicas.begin);
   MUSTER_CHECK_EQ(local_ ? local_->size() : 1, local_size());
-  MUSTER_CHECK(!has_exchange() || !is_leader() || (leaders_ && leaders_->rank() == static_cast<int>(node_index_)), "leaders");
+  MUSTER_CHECK(!has_exchange() || !is_leader() || (leaders_ && leaders_->rank() == static_cast<int>(node_index_)),
+               "leaders");
   allocate();
   if (has_exchange() && is_leader())
     exchange_plan_ = std::make_unique<ExchangePlan>(plan_, topology_, options_.wire == Wire::bf16);
@@ -41,7 +48,8 @@ void SliceReducer::allocate() {
     memory_ = std::make_unique<NodeMemory>(local_.get(), shared_buffers, sums, options_.elements);
     result_ = memory_->result();
     for (std::size_t j = 0; j < accumulation.of_subtree.size(); ++j)
-      buffers_[static_cast<std::size_t>(accumulation.of_subtree[j])] = {memory_->buffer(local_rank_, static_cast<int>(j)), result_.size()};
+      buffers_[static_cast<std::size_t>(accumulation.of_subtree[j])] = {
+          memory_->buffer(local_rank_, static_cast<int>(j)), result_.size()};
   }
   for (auto& buffer : buffers_)
     if (buffer.data() == nullptr) buffer = own_.emplace_back(options_.elements).span();
@@ -53,7 +61,9 @@ void SliceReducer::allocate() {
     for (const Source& s : part.sources)
       ranges.push_back(topology_.subtrees[static_cast<std::size_t>(s.replica)][static_cast<std::size_t>(s.subtree)]);
     node_sums_.emplace_back(plan_.grains, ranges);
-    if (has_exchange()) node_parts_.push_back(part.is_raw() ? source(part.sources[0], 0) : Part{memory_->node_sum(index), Encoding::fp32});
+    if (has_exchange())
+      node_parts_.push_back(part.is_raw() ? source(part.sources[0], 0)
+                                          : Part{memory_->node_sum(index), Encoding::fp32});
     ++index;
   }
 }
@@ -72,8 +82,8 @@ void SliceReducer::begin_step(std::int64_t) {
 }
 
 void SliceReducer::ready(Slice bucket) {
-  MUSTER_CHECK(0 <= bucket.begin && bucket.begin < bucket.end && bucket.end <= options_.elements, "bucket [{}, {}) of {}",
-               bucket.begin, bucket.end, options_.elements);
+  MUSTER_CHECK(0 <= bucket.begin && bucket.begin < bucket.end && bucket.end <= options_.elements,
+               "bucket [{}, {}) of {}", bucket.begin, bucket.end, options_.elements);
   if (is_alone()) return;
   const Stopwatch watch;
   buckets_.push_back(bucket);
@@ -128,7 +138,7 @@ void SliceReducer::sum_node_slice(Slice bucket) {
   if (slice.empty()) return;
   for (std::size_t k = 0; k < node_sums_.size(); ++k) {
     const NodePart& part = node().parts[k];
-    if (has_exchange() && part.is_raw()) continue;   // the leader reads it where it is
+    if (has_exchange() && part.is_raw()) continue;  // the leader reads it where it is
     parts_.clear();
     for (const Source& s : part.sources) parts_.push_back(source(s, slice.begin));
     float* out = (has_exchange() ? memory_->node_sum(static_cast<int>(k)) : result_.data()) + slice.begin;
@@ -140,7 +150,8 @@ void SliceReducer::advance_exchanges() {
   while (started_ < summed_ && have_all(&Flags::summed, started_ + 1)) {
     const auto index = static_cast<std::size_t>(started_ - first_);
     if (index == exchanges_.size()) exchanges_.push_back(std::make_unique<Exchange>(*leaders_, *exchange_plan_));
-    exchanges_[index]->start(buckets_[index], node_parts_, result_.data(), static_cast<int>(2 * index), options_.threads);
+    exchanges_[index]->start(buckets_[index], node_parts_, result_.data(), static_cast<int>(2 * index),
+                             options_.threads);
     ++started_;
   }
   // All of them move, the flag counts those completed in order.
@@ -157,14 +168,16 @@ void SliceReducer::collect_missing() {
   const std::uint64_t all = first_ + buckets_.size();
   const int first_replica = static_cast<int>(node().replicas.begin);
   for (int r = 0; r < local_size(); ++r)
-    if (memory_->flags(r).announced.load() < all || memory_->flags(r).summed.load() < all) missing_.push_back(first_replica + r);
+    if (memory_->flags(r).announced.load() < all || memory_->flags(r).summed.load() < all)
+      missing_.push_back(first_replica + r);
   if (!missing_.empty() || !has_exchange()) return;
   if (!is_leader()) {
     missing_.push_back(first_replica);
     return;
   }
   std::vector<int> nodes;
-  for (std::uint64_t number = completed_; number < started_; ++number) exchanges_[static_cast<std::size_t>(number - first_)]->add_missing(nodes);
+  for (std::uint64_t number = completed_; number < started_; ++number)
+    exchanges_[static_cast<std::size_t>(number - first_)]->add_missing(nodes);
   for (int n : nodes) missing_.push_back(static_cast<int>(topology_.nodes[static_cast<std::size_t>(n)].replicas.begin));
 }
 

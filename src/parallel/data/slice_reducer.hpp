@@ -1,5 +1,5 @@
-// The gradient reducer for any number of nodes and ranks per node: inside a node through shared memory, between nodes by
-// messages. One node of R ranks, R nodes of one rank, and anything between are the same text; a single rank with
+// The gradient reducer for any number of nodes and ranks per node: inside a node through shared memory, between nodes
+// by messages. One node of R ranks, R nodes of one rank, and anything between are the same text; a single rank with
 // nothing to add to is the case in which every loop is empty.
 //
 // A bucket's life on every rank:   announced -> (all local ranks announced) own slice of the node's sums -> summed
@@ -21,8 +21,9 @@ class SliceReducer final : public GradientReducer {
  public:
   /// Collective over `data`. node_of: node number per replica. local: the ranks of this node (null for a node of one);
   /// leaders: the first ranks of all nodes (null elsewhere, and with one node).
-  SliceReducer(comm::Communicator& data, const GrainPlan& plan, const ReducerOptions& options, const std::vector<int>& node_of,
-               std::unique_ptr<comm::Communicator> local, std::unique_ptr<comm::Communicator> leaders, std::string description);
+  SliceReducer(comm::Communicator& data, const GrainPlan& plan, const ReducerOptions& options,
+               const std::vector<int>& node_of, std::unique_ptr<comm::Communicator> local,
+               std::unique_ptr<comm::Communicator> leaders, std::string description);
 
   int partials() const override { return static_cast<int>(buffers_.size()); }
   std::span<float> partial(int k) override { return buffers_[static_cast<std::size_t>(k)]; }
@@ -64,17 +65,17 @@ class SliceReducer final : public GradientReducer {
   std::vector<HostArray> own_;
   std::vector<std::span<float>> buffers_;
   std::span<float> result_;
-  std::vector<TreeSum> node_sums_;   ///< by part of this node
-  std::vector<Part> node_parts_;     ///< their values, element 0 of the arena; on the leader
-  std::vector<Part> parts_;          ///< of the sum at hand
+  std::vector<TreeSum> node_sums_;  ///< by part of this node
+  std::vector<Part> node_parts_;    ///< their values, element 0 of the arena; on the leader
+  std::vector<Part> parts_;         ///< of the sum at hand
 
-  std::vector<Slice> buckets_;       ///< of this step
-  std::uint64_t first_ = 0;          ///< number of the step's first bucket since the start
+  std::vector<Slice> buckets_;  ///< of this step
+  std::uint64_t first_ = 0;     ///< number of the step's first bucket since the start
   std::uint64_t summed_ = 0;
-  std::uint64_t started_ = 0;        ///< exchanges
+  std::uint64_t started_ = 0;  ///< exchanges
   std::uint64_t completed_ = 0;
   std::unique_ptr<ExchangePlan> exchange_plan_;
-  std::vector<std::unique_ptr<Exchange>> exchanges_;   ///< by bucket of the step
+  std::vector<std::unique_ptr<Exchange>> exchanges_;  ///< by bucket of the step
   std::vector<int> missing_;
   double hidden_s_ = 0;
 };

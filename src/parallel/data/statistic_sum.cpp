@@ -1,8 +1,9 @@
-// Sums of doubles along the grain tree. Every rank folds its grains to its subtrees, learns everybody else's, and adds all
-// of them itself: the values are few, and one exchange is shorter than two. Inside a node the exchange is shared memory:
+// Sums of doubles along the grain tree. Every rank folds its grains to its subtrees, learns everybody else's, and adds
+// all of them itself: the values are few, and one exchange is shorter than two. Inside a node the exchange is shared
+// memory:
 //
-//   rank r writes its rows into half (call % 2) of its part, sets its flag to `call`, waits for all flags >= call, reads.
-//   A half is written again two calls later, when all flags have passed the call between: everybody has read it.
+//   rank r writes its rows into half (call % 2) of its part, sets its flag to `call`, waits for all flags >= call,
+//   reads. A half is written again two calls later, when all flags have passed the call between: everybody has read it.
 //
 // Between nodes it is one all-gather.
 #include "parallel/data/topology.hpp"
@@ -19,7 +20,7 @@ namespace muster::parallel {
 namespace {
 
 constexpr std::size_t flag_bytes = 64;
-constexpr int hot_turns = 300;   // some microseconds before the wait becomes a named one that yields the core
+constexpr int hot_turns = 300;  // some microseconds before the wait becomes a named one that yields the core
 
 std::size_t count_of(std::int64_t n) { return static_cast<std::size_t>(n); }
 
@@ -75,8 +76,8 @@ class TreeStatisticSum : public StatisticSum {
   comm::Communicator& data_;
   Range owned_;
   std::size_t max_width_;
-  std::vector<std::size_t> subtrees_of_;   ///< by rank
-  std::size_t most_ = 0;                   ///< of any rank
+  std::vector<std::size_t> subtrees_of_;  ///< by rank
+  std::size_t most_ = 0;                  ///< of any rank
   std::vector<double> all_rows_;
   double waited_s_ = 0;
 
@@ -86,7 +87,8 @@ class TreeStatisticSum : public StatisticSum {
     std::vector<Subtree> leaves;
     for (std::int64_t g = subtree.first; g < subtree.last; ++g) leaves.push_back({g, g + 1});
     const auto base = static_cast<int>(subtree.first - owned_.begin);
-    for (const Addition& addition : additions(grains, leaves)) folds_.push_back({addition.into + base, addition.from + base});
+    for (const Addition& addition : additions(grains, leaves))
+      folds_.push_back({addition.into + base, addition.from + base});
     own_first_.push_back(static_cast<std::size_t>(base));
   }
 
@@ -115,7 +117,8 @@ class SharedStatisticSum final : public TreeStatisticSum {
   void exchange(std::size_t width, const std::string& what) override {
     const std::uint64_t call = ++calls_;
     const auto me = static_cast<std::size_t>(data_.rank());
-    for (std::size_t j = 0; j < subtrees_of_[me]; ++j) std::copy_n(own_row(j, width), width, half(me, call) + j * width);
+    for (std::size_t j = 0; j < subtrees_of_[me]; ++j)
+      std::copy_n(own_row(j, width), width, half(me, call) + j * width);
     flags_[me]->store(call, std::memory_order_release);
     wait_for(call, what);
     double* to = all_rows_.data();
@@ -125,8 +128,12 @@ class SharedStatisticSum final : public TreeStatisticSum {
  private:
   using Flag = std::atomic<std::uint64_t>;
 
-  std::size_t bytes(int rank) const { return flag_bytes + 2 * subtrees_of_[static_cast<std::size_t>(rank)] * max_width_ * sizeof(double); }
-  double* half(std::size_t rank, std::uint64_t call) { return rows_[rank] + call % 2 * subtrees_of_[rank] * max_width_; }
+  std::size_t bytes(int rank) const {
+    return flag_bytes + 2 * subtrees_of_[static_cast<std::size_t>(rank)] * max_width_ * sizeof(double);
+  }
+  double* half(std::size_t rank, std::uint64_t call) {
+    return rows_[rank] + call % 2 * subtrees_of_[rank] * max_width_;
+  }
 
   bool have_all(std::uint64_t call) const {
     return std::ranges::all_of(flags_, [&](const Flag* flag) { return flag->load(std::memory_order_acquire) >= call; });
@@ -161,18 +168,22 @@ class SharedStatisticSum final : public TreeStatisticSum {
 class GatheredStatisticSum final : public TreeStatisticSum {
  public:
   GatheredStatisticSum(comm::Communicator& data, const GrainPlan& plan, std::int64_t max_width)
-      : TreeStatisticSum(data, plan, max_width), mine_(most_ * max_width_), all_(mine_.size() * count_of(data.size())) {}
+      : TreeStatisticSum(data, plan, max_width),
+        mine_(most_ * max_width_),
+        all_(mine_.size() * count_of(data.size())) {}
 
  protected:
   void exchange(std::size_t width, const std::string& what) override {
     const Stopwatch watch;
     const auto me = static_cast<std::size_t>(data_.rank());
-    const std::size_t chunk = most_ * width;   // ranks with fewer subtrees send some rows of no meaning
-    for (std::size_t j = 0; j < subtrees_of_[me]; ++j) std::copy_n(own_row(j, width), width, mine_.begin() + static_cast<std::ptrdiff_t>(j * width));
+    const std::size_t chunk = most_ * width;  // ranks with fewer subtrees send some rows of no meaning
+    for (std::size_t j = 0; j < subtrees_of_[me]; ++j)
+      std::copy_n(own_row(j, width), width, mine_.begin() + static_cast<std::ptrdiff_t>(j * width));
     data_.all_gather(std::as_bytes(std::span(mine_).first(chunk)),
                      std::as_writable_bytes(std::span(all_).first(chunk * subtrees_of_.size())), what);
     double* to = all_rows_.data();
-    for (std::size_t r = 0; r < subtrees_of_.size(); ++r) to = std::copy_n(all_.data() + r * chunk, subtrees_of_[r] * width, to);
+    for (std::size_t r = 0; r < subtrees_of_.size(); ++r)
+      to = std::copy_n(all_.data() + r * chunk, subtrees_of_[r] * width, to);
     waited_s_ += watch.elapsed_s();
   }
 
@@ -187,13 +198,15 @@ class LoneStatisticSum final : public TreeStatisticSum {
 
  protected:
   void exchange(std::size_t width, const std::string&) override {
-    for (std::size_t j = 0; j < subtrees_of_[0]; ++j) std::copy_n(own_row(j, width), width, all_rows_.data() + j * width);
+    for (std::size_t j = 0; j < subtrees_of_[0]; ++j)
+      std::copy_n(own_row(j, width), width, all_rows_.data() + j * width);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<StatisticSum> make_statistic_sum(comm::Communicator& data, const GrainPlan& plan, std::int64_t max_width) {
+std::unique_ptr<StatisticSum> make_statistic_sum(comm::Communicator& data, const GrainPlan& plan,
+                                                 std::int64_t max_width) {
   MUSTER_CHECK_EQ(plan.replicas, data.size());
   if (data.size() == 1) return std::make_unique<LoneStatisticSum>(data, plan, max_width);
   if (data.is_one_node()) return std::make_unique<SharedStatisticSum>(data, plan, max_width);

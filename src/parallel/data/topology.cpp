@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t line_floats = 16;
 
 std::vector<NodePart> parts_of_node(const GrainPlan& plan, const Topology& topology, Range replicas) {
-  const Range grains{plan.grains_of(static_cast<int>(replicas.begin)).begin, plan.grains_of(static_cast<int>(replicas.end) - 1).end};
+  const Range grains{plan.grains_of(static_cast<int>(replicas.begin)).begin,
+                     plan.grains_of(static_cast<int>(replicas.end) - 1).end};
   std::vector<NodePart> parts;
   for (const Subtree& range : maximal_subtrees(plan.grains, grains)) parts.push_back({range, {}});
   for (auto r = static_cast<int>(replicas.begin); r < replicas.end; ++r) {
@@ -20,7 +21,8 @@ std::vector<NodePart> parts_of_node(const GrainPlan& plan, const Topology& topol
       const auto home = std::ranges::find_if(parts, [&](const NodePart& part) {
         return part.range.first <= subtrees[j].first && subtrees[j].last <= part.range.last;
       });
-      MUSTER_CHECK(home != parts.end(), "subtree [{}, {}) of replica {} has no place", subtrees[j].first, subtrees[j].last, r);
+      MUSTER_CHECK(home != parts.end(), "subtree [{}, {}) of replica {} has no place", subtrees[j].first,
+                   subtrees[j].last, r);
       home->sources.push_back({r, static_cast<int>(j)});
     }
   }
@@ -36,7 +38,8 @@ Topology plan_topology(const GrainPlan& plan, const std::vector<int>& node_of) {
   std::set<int> seen;
   for (int begin = 0; begin < plan.replicas;) {
     int end = begin;
-    while (end < plan.replicas && node_of[static_cast<std::size_t>(end)] == node_of[static_cast<std::size_t>(begin)]) ++end;
+    while (end < plan.replicas && node_of[static_cast<std::size_t>(end)] == node_of[static_cast<std::size_t>(begin)])
+      ++end;
     if (!seen.insert(node_of[static_cast<std::size_t>(begin)]).second) return {};
     topology.nodes.push_back({{begin, end}, parts_of_node(plan, topology, {begin, end})});
     begin = end;
@@ -46,7 +49,9 @@ Topology plan_topology(const GrainPlan& plan, const std::vector<int>& node_of) {
 
 Range slice_of(Range bucket, int index, int parts) {
   const std::int64_t lines = (bucket.size() + line_floats - 1) / line_floats;
-  const auto boundary = [&](std::int64_t i) { return std::min(bucket.begin + lines * i / parts * line_floats, bucket.end); };
+  const auto boundary = [&](std::int64_t i) {
+    return std::min(bucket.begin + lines * i / parts * line_floats, bucket.end);
+  };
   return {boundary(index), boundary(index + 1)};
 }
 

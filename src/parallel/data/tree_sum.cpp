@@ -22,9 +22,14 @@ const void* element(const Part& part, std::int64_t index) {
 const float* load(const Part& part, std::int64_t begin, std::int64_t n, float* room) {
   const void* data = element(part, begin);
   switch (part.encoding) {
-    case Encoding::fp32: return static_cast<const float*>(data);
-    case Encoding::fp32_rounded: round_bfloat16(static_cast<const float*>(data), n, room); return room;
-    case Encoding::bf16: decode_bfloat16(static_cast<const std::uint16_t*>(data), n, room); return room;
+    case Encoding::fp32:
+      return static_cast<const float*>(data);
+    case Encoding::fp32_rounded:
+      round_bfloat16(static_cast<const float*>(data), n, room);
+      return room;
+    case Encoding::bf16:
+      decode_bfloat16(static_cast<const std::uint16_t*>(data), n, room);
+      return room;
   }
   return room;
 }
@@ -32,7 +37,7 @@ const float* load(const Part& part, std::int64_t begin, std::int64_t n, float* r
 }  // namespace
 
 TreeSum::TreeSum(std::int64_t grains, const std::vector<Subtree>& parts) : parts_(parts.size()) {
-  std::vector<int> value(parts.size());   // where part i's sum so far lies
+  std::vector<int> value(parts.size());  // where part i's sum so far lies
   for (std::size_t i = 0; i < parts.size(); ++i) value[i] = static_cast<int>(i);
   std::vector<bool> is_used(registers, false);
   for (const Addition& addition : additions(grains, parts)) {
@@ -53,10 +58,12 @@ void TreeSum::run(std::span<const Part> parts, std::int64_t n, float* out, bool 
   MUSTER_CHECK_EQ(parts.size(), parts_);
   const std::int64_t blocks = (n + block - 1) / block;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && n >= parallel_from)
-  for (std::int64_t b = 0; b < blocks; ++b) run_block(parts, b * block, std::min(block, n - b * block), out, rounds_result);
+  for (std::int64_t b = 0; b < blocks; ++b)
+    run_block(parts, b * block, std::min(block, n - b * block), out, rounds_result);
 }
 
-void TreeSum::run_block(std::span<const Part> parts, std::int64_t begin, std::int64_t n, float* out, bool rounds_result) const {
+void TreeSum::run_block(std::span<const Part> parts, std::int64_t begin, std::int64_t n, float* out,
+                        bool rounds_result) const {
   alignas(64) float bank[registers][block];
   alignas(64) float left_room[block];
   alignas(64) float right_room[block];
@@ -66,7 +73,8 @@ void TreeSum::run_block(std::span<const Part> parts, std::int64_t begin, std::in
   };
   if (program_.empty()) {
     if (parts_ == 0) std::fill_n(to, n, 0.0f);
-    else if (const float* only = operand(0, left_room); only != to) std::memcpy(to, only, static_cast<std::size_t>(n) * sizeof(float));
+    else if (const float* only = operand(0, left_room); only != to)
+      std::memcpy(to, only, static_cast<std::size_t>(n) * sizeof(float));
   }
   for (std::size_t k = 0; k < program_.size(); ++k) {
     const Instruction& step = program_[k];

@@ -26,8 +26,8 @@ class TreeSum {
   /// The parts tile a node of the tree over `grains` (additions() in grains.hpp).
   TreeSum(std::int64_t grains, const std::vector<Subtree>& parts);
 
-  /// out[i] = sum of the parts' elements i, i < n; parts in the order given to the constructor. No parts: zero. `out` may be
-  /// one of the parts.
+  /// out[i] = sum of the parts' elements i, i < n; parts in the order given to the constructor. No parts: zero. `out`
+  /// may be one of the parts.
   void run(std::span<const Part> parts, std::int64_t n, float* out, bool rounds_result, int threads) const;
 
  private:

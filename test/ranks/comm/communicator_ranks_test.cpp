@@ -67,7 +67,9 @@ TEST(Communicator, BroadcastsAndGathers) { check_broadcast_and_gather(*test::wor
 
 TEST(Communicator, GathersTextOfAnyLength) {
   const auto group = test::world();
-  const auto text_of = [](int rank) { return std::string(static_cast<std::size_t>(rank % 3 * 1000), static_cast<char>('a' + rank)); };
+  const auto text_of = [](int rank) {
+    return std::string(static_cast<std::size_t>(rank % 3 * 1000), static_cast<char>('a' + rank));
+  };
   const auto all = group->all_gather_text(text_of(group->rank()), "text");
   ASSERT_EQ(all.size(), static_cast<std::size_t>(group->size()));
   for (int r = 0; r < group->size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], text_of(r));
@@ -77,19 +79,23 @@ TEST(Communicator, GathersTextOfAnyLength) {
 void check_messages(Communicator& group) {
   for (std::size_t n : sizes) {
     std::vector<std::vector<std::int64_t>> outgoing;
-    std::vector<std::vector<std::int64_t>> incoming(static_cast<std::size_t>(group.size()), std::vector<std::int64_t>(n, -1));
+    std::vector<std::vector<std::int64_t>> incoming(static_cast<std::size_t>(group.size()),
+                                                    std::vector<std::int64_t>(n, -1));
     std::vector<RequestPtr> requests;
     std::vector<int> peers;
     for (int r = 0; r < group.size(); ++r) outgoing.push_back(values<std::int64_t>(group.rank() * 4 + r, n));
     for (int r = 0; r < group.size(); ++r) {
       if (r == group.rank()) continue;
       requests.push_back(group.receive(bytes_of(std::span(incoming[static_cast<std::size_t>(r)])), r, 3));
-      requests.push_back(group.send(bytes_of(std::span<const std::int64_t>(outgoing[static_cast<std::size_t>(r)])), r, 3));
+      requests.push_back(
+          group.send(bytes_of(std::span<const std::int64_t>(outgoing[static_cast<std::size_t>(r)])), r, 3));
       peers.insert(peers.end(), {r, r});
     }
     group.wait_all(requests, peers, "messages");
     for (int r = 0; r < group.size(); ++r)
-      if (r != group.rank()) { ASSERT_EQ(incoming[static_cast<std::size_t>(r)], values<std::int64_t>(r * 4 + group.rank(), n)); }
+      if (r != group.rank()) {
+        ASSERT_EQ(incoming[static_cast<std::size_t>(r)], values<std::int64_t>(r * 4 + group.rank(), n));
+      }
   }
 }
 
@@ -106,7 +112,7 @@ TEST(Communicator, CutsWhatIsTooLongForOneCall) {
 TEST(Communicator, Splits) {
   const auto group = test::world();
   const bool is_odd = group->rank() % 2 == 1;
-  const auto parity = group->split(is_odd ? 1 : 0, -group->rank(), "parity");   // reversed order
+  const auto parity = group->split(is_odd ? 1 : 0, -group->rank(), "parity");  // reversed order
   EXPECT_EQ(parity->name(), "parity");
   EXPECT_EQ(parity->size(), is_odd ? group->size() / 2 : (group->size() + 1) / 2);
   for (int r = 0; r + 1 < parity->size(); ++r) EXPECT_GT(parity->world_rank(r).value, parity->world_rank(r + 1).value);
@@ -147,7 +153,8 @@ TEST(Communicator, SharesMemory) {
     for (int r = 0; r < group->size(); ++r) {
       const auto part = segment->part(r);
       ASSERT_EQ(part.size(), bytes + static_cast<std::size_t>(r));
-      for (std::size_t i = 0; i < part.size(); ++i) ASSERT_EQ(part[i], static_cast<std::byte>(value(r, i) % 251)) << r << ' ' << i;
+      for (std::size_t i = 0; i < part.size(); ++i)
+        ASSERT_EQ(part[i], static_cast<std::byte>(value(r, i) % 251)) << r << ' ' << i;
     }
     segment->close();
   }

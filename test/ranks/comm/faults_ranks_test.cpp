@@ -14,7 +14,7 @@ namespace muster::comm {
 namespace {
 
 constexpr double short_deadline_s = 0.3;
-constexpr auto long_sleep = std::chrono::milliseconds(2500);   // deadline, answers, and some to spare
+constexpr auto long_sleep = std::chrono::milliseconds(2500);  // deadline, answers, and some to spare
 
 /// Short waits for the life of a scope.
 class ShortDeadline {
@@ -48,7 +48,7 @@ TEST(LateRank, IsNamedByACollective) {
   group->barrier("start");
   if (group->rank() == late) {
     std::this_thread::sleep_for(long_sleep);
-    group->barrier("the late barrier");   // the others have started it: it completes
+    group->barrier("the late barrier");  // the others have started it: it completes
     return;
   }
   const ShortDeadline deadline;
@@ -58,7 +58,8 @@ TEST(LateRank, IsNamedByACollective) {
   EXPECT_TRUE(has(message, "'the late barrier'")) << message;
   EXPECT_TRUE(has(message, fmt::format("absent: rank {} on {}", late, group->host(late)))) << message;
   EXPECT_TRUE(has(message, "run.deadline")) << message;
-  for (int r = 0; r < late; ++r) EXPECT_FALSE(has(message, fmt::format("rank {} on", r))) << "present rank named: " << message;
+  for (int r = 0; r < late; ++r)
+    EXPECT_FALSE(has(message, fmt::format("rank {} on", r))) << "present rank named: " << message;
   EXPECT_LT(waited.count(), 2.2);
 }
 
@@ -68,7 +69,7 @@ TEST(LateRank, IsNamedByAMessage) {
   std::int64_t word = 7;
   if (group->rank() == 0) {
     std::this_thread::sleep_for(long_sleep);
-    for (int r = 1; r < group->size(); ++r) {   // what they have posted is answered: nothing stays behind
+    for (int r = 1; r < group->size(); ++r) {  // what they have posted is answered: nothing stays behind
       const RequestPtr sent = group->send(bytes_of(std::span<const std::int64_t>(&word, 1)), r, 1);
       group->wait_all(std::span(&sent, 1), std::vector<int>{r}, "answer");
     }
@@ -77,7 +78,8 @@ TEST(LateRank, IsNamedByAMessage) {
   const RequestPtr request = group->receive(bytes_of(std::span(&word, 1)), 0, 1);
   {
     const ShortDeadline deadline;
-    const std::string message = message_of([&] { group->wait_all(std::span(&request, 1), std::vector<int>{0}, "a message from 0"); });
+    const std::string message =
+        message_of([&] { group->wait_all(std::span(&request, 1), std::vector<int>{0}, "a message from 0"); });
     EXPECT_TRUE(has(message, "'a message from 0'")) << message;
     EXPECT_TRUE(has(message, "absent: rank 0 on")) << message;
   }
@@ -122,7 +124,8 @@ TEST(FailingCall, IsReportedWithItsExpression) {
   }
   std::byte byte{};
   const std::string message = message_of([&] { (void)group->send(std::span(&byte, 1), 0, -5); });
-  for (const char* part : {"MPI", "MPI_Isend", "tag", "communicator.cpp"}) EXPECT_TRUE(has(message, part)) << part << ": " << message;
+  for (const char* part : {"MPI", "MPI_Isend", "tag", "communicator.cpp"})
+    EXPECT_TRUE(has(message, part)) << part << ": " << message;
 }
 
 TEST(FailingCall, InAGroupMadeLaterIsReportedToo) {

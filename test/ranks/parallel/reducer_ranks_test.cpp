@@ -1,7 +1,8 @@
-// Gradient sums: the same bits as the recursive tree on one rank, for every rank count, transport, grain count and size.
+// Gradient sums: the same bits as the recursive tree on one rank, for every rank count, transport, grain count and
+// size.
+#include "parallel/data/bfloat16.hpp"
 #include "ranks/environment.hpp"
 #include "ranks/ranks.hpp"
-#include "parallel/data/bfloat16.hpp"
 #include "unit/parallel/tree.hpp"
 
 #include <muster/base/clock.hpp>
@@ -25,15 +26,19 @@ constexpr Transport all_transports[] = {Transport::shared, Transport::flat, Tran
 
 const char* name_of(Transport transport) {
   switch (transport) {
-    case Transport::shared: return "shared";
-    case Transport::flat: return "flat";
-    case Transport::node_first: return "node first";
+    case Transport::shared:
+      return "shared";
+    case Transport::flat:
+      return "flat";
+    case Transport::node_first:
+      return "node first";
   }
   return "?";
 }
 
 /// Makes a reducer over `data` on this transport; nodes of two ranks for node_first.
-std::unique_ptr<GradientReducer> make(Transport transport, comm::Communicator& data, const GrainPlan& plan, const ReducerOptions& options) {
+std::unique_ptr<GradientReducer> make(Transport transport, comm::Communicator& data, const GrainPlan& plan,
+                                      const ReducerOptions& options) {
   if (transport == Transport::shared) return make_mirrored(data, plan, options);
   const test::ScopedVariable choice("MUSTER_REDUCE", transport == Transport::flat ? "flat" : "hierarchical");
   std::optional<test::ScopedVariable> nodes;
@@ -55,8 +60,8 @@ std::vector<Slice> buckets_of(std::int64_t elements) {
 }
 
 /// One step as the training loop does it: grains in order, each written into buffer 0.
-void announce(GradientReducer& reducer, GrainAccumulator& accumulator, const GrainPlan& plan, const std::vector<Slice>& buckets,
-              std::int64_t step) {
+void announce(GradientReducer& reducer, GrainAccumulator& accumulator, const GrainPlan& plan,
+              const std::vector<Slice>& buckets, std::int64_t step) {
   reducer.begin_step(step);
   const Range owned = plan.grains_of(plan.replica);
   if (owned.empty())
@@ -88,7 +93,8 @@ TEST(Transports, GiveTheTreesBits) {
     for (std::int64_t elements : {1, 17, 5003}) {
       const GrainPlan plan = plan_for(*data, grains);
       const auto buckets = buckets_of(elements);
-      const std::vector<std::vector<float>> expected{expected_sums(grains, elements, 0), expected_sums(grains, elements, 1)};
+      const std::vector<std::vector<float>> expected{expected_sums(grains, elements, 0),
+                                                     expected_sums(grains, elements, 1)};
       for (Transport transport : all_transports) {
         const auto reducer = make(transport, *data, plan, {elements, Wire::fp32, 1});
         GrainAccumulator accumulator(plan, *reducer, 1);
@@ -96,8 +102,10 @@ TEST(Transports, GiveTheTreesBits) {
           announce(*reducer, accumulator, plan, buckets, step % 2);
           reducer->finish();
           for (std::int64_t i = 0; i < elements; ++i)
-            ASSERT_EQ(reducer->result()[static_cast<std::size_t>(i)], expected[static_cast<std::size_t>(step % 2)][static_cast<std::size_t>(i)])
-                << name_of(transport) << ", " << grains << " grains, " << elements << " elements, step " << step << ", element " << i;
+            ASSERT_EQ(reducer->result()[static_cast<std::size_t>(i)],
+                      expected[static_cast<std::size_t>(step % 2)][static_cast<std::size_t>(i)])
+                << name_of(transport) << ", " << grains << " grains, " << elements << " elements, step " << step
+                << ", element " << i;
         }
         reducer->close();
       }
@@ -141,7 +149,9 @@ TEST(Transports, MoveLargeGradientsWithThreads) {
       reducer->finish();
       const std::int64_t n = data->size();
       for (std::int64_t i = 0; i < elements; ++i)
-        ASSERT_EQ(reducer->result()[static_cast<std::size_t>(i)], static_cast<float>(i % 1000 * (n * (n + 1) / 2) + n * step)) << i;
+        ASSERT_EQ(reducer->result()[static_cast<std::size_t>(i)],
+                  static_cast<float>(i % 1000 * (n * (n + 1) / 2) + n * step))
+            << i;
     }
     reducer->close();
   }
@@ -159,9 +169,10 @@ TEST(Transports, RoundToBfloat16Alike) {
       announce(*reducer, accumulator, plan, buckets_of(elements), step);
       reducer->finish();
       for (std::int64_t i = 0; i < elements; ++i) {
-        float expected = test::leaf(0, i, step);   // one rank: nothing is sent, nothing is rounded
+        float expected = test::leaf(0, i, step);  // one rank: nothing is sent, nothing is rounded
         if (data->size() > 1)
-          expected = rounded(test::tree_total<float>(data->size(), [&](std::int64_t g) { return rounded(test::leaf(g, i, step)); }));
+          expected = rounded(
+              test::tree_total<float>(data->size(), [&](std::int64_t g) { return rounded(test::leaf(g, i, step)); }));
         ASSERT_EQ(reducer->result()[static_cast<std::size_t>(i)], expected) << name_of(transport) << ", element " << i;
       }
     }
@@ -187,7 +198,7 @@ TEST(Reducer, ARankWithoutRowsContributesZero) {
     const auto reducer = make(transport, *data, plan, {elements, Wire::fp32, 1});
     GrainAccumulator accumulator(plan, *reducer, 1);
     reducer->begin_step(0);
-    std::ranges::fill(reducer->partial(0), 1e30f);   // what an earlier step left
+    std::ranges::fill(reducer->partial(0), 1e30f);  // what an earlier step left
     if (data->rank() == 0)
       for (std::int64_t grain = 0; grain < 2; ++grain) {
         std::ranges::fill(reducer->partial(0), static_cast<float>(grain + 2));
@@ -203,7 +214,7 @@ TEST(Reducer, ARankWithoutRowsContributesZero) {
 
 TEST(Reducer, SendsAsManyMessagesAsItSays) {
   const auto data = test::world();
-  constexpr std::int64_t elements = 16 * 12 * 4;   // slices of equal size for 1 to 4 ranks
+  constexpr std::int64_t elements = 16 * 12 * 4;  // slices of equal size for 1 to 4 ranks
   const int others = data->size() - 1;
   for (Transport transport : {Transport::shared, Transport::flat}) {
     const GrainPlan plan = plan_for(*data, data->size());
@@ -253,7 +264,7 @@ TEST(Overlap, BucketsAreSummedBeforeFinish) {
     const auto reducer = make(transport, *data, plan, {64, Wire::fp32, 1});
     std::ranges::fill(reducer->partial(0), static_cast<float>(data->rank() + 1));
     reducer->begin_step(0);
-    reducer->ready({0, 32});   // the rest of the backward pass is still to come
+    reducer->ready({0, 32});  // the rest of the backward pass is still to come
     const auto expected = static_cast<float>(data->size() * (data->size() + 1) / 2);
     await_first_result(*reducer, expected);
     for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(reducer->result()[i], expected) << name_of(transport) << ' ' << i;
@@ -281,7 +292,9 @@ TEST(Choice, IsDescribed) {
   const bool is_one = data->size() == 1;
   EXPECT_EQ(description(Transport::shared), is_one ? "one rank, nothing is sent" : "shared memory, " + ranks);
   EXPECT_EQ(description(Transport::flat), is_one ? "one rank, nothing is sent" : "messages between " + ranks);
-  if (data->size() > 2) { EXPECT_EQ(description(Transport::node_first), "shared memory on 2 nodes, messages between them, " + ranks); }
+  if (data->size() > 2) {
+    EXPECT_EQ(description(Transport::node_first), "shared memory on 2 nodes, messages between them, " + ranks);
+  }
 }
 
 TEST(Choice, IsMeasuredOnSeveralNodes) {
@@ -295,11 +308,13 @@ TEST(Choice, IsMeasuredOnSeveralNodes) {
 
 TEST(Choice, FallsBackWhereNodesDoNotHoldConsecutiveRanks) {
   const auto all = test::world();
-  const auto data = all->split(0, all->rank() % 2 * 10 + all->rank(), "interleaved");   // even ranks first
+  const auto data = all->split(0, all->rank() % 2 * 10 + all->rank(), "interleaved");  // even ranks first
   const test::ScopedVariable nodes("MUSTER_FAKE_NODE_SIZE", "2");
   const GrainPlan plan = plan_for(*data, data->size());
   const auto reducer = make_multi_worker(*data, plan, {10, Wire::fp32, 1});
-  if (data->size() > 3) { EXPECT_NE(reducer->describe().find("not consecutive"), std::string::npos) << reducer->describe(); }
+  if (data->size() > 3) {
+    EXPECT_NE(reducer->describe().find("not consecutive"), std::string::npos) << reducer->describe();
+  }
   reducer->close();
   if (data->size() < 4) return;
   const test::ScopedVariable choice("MUSTER_REDUCE", "hierarchical");

@@ -14,7 +14,9 @@ MUSTER_RANKS(StatisticSums, 1, 2, 3, 4, 7);
 namespace muster::parallel {
 namespace {
 
-double value(std::int64_t grain, std::int64_t i, std::int64_t call) { return static_cast<double>(test::leaf(grain, i, call)) / 3.0; }
+double value(std::int64_t grain, std::int64_t i, std::int64_t call) {
+  return static_cast<double>(test::leaf(grain, i, call)) / 3.0;
+}
 
 void check(StatisticSum& sums, const GrainPlan& plan, std::int64_t width, std::int64_t call) {
   const Range owned = plan.grains_of(plan.replica);

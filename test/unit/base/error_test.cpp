@@ -49,7 +49,8 @@ TEST_F(ErrorTest, FailFormatsAndCarriesTheCode) {
 }
 
 TEST_F(ErrorTest, ALibraryFailureNamesEverything) {
-  const Error error = caught([] { fail_library(ExitCode::comm, "Open MPI", "MPI_Send(...)", 15, "message truncated"); });
+  const Error error =
+      caught([] { fail_library(ExitCode::comm, "Open MPI", "MPI_Send(...)", 15, "message truncated"); });
   EXPECT_EQ(error.code(), ExitCode::comm);
   EXPECT_CONTAINS(error.what(), "Open MPI: MPI_Send(...) failed with status 15 (message truncated)");
   EXPECT_CONTAINS(error.what(), "error_test.cpp:");

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
-#include <fstream>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <csignal>
+#include <fstream>
 
 namespace muster {
 namespace {
@@ -76,7 +76,8 @@ TEST_F(FileTest, AFailedWriteLeavesTheOldFileAndNothingElse) {
 
 TEST_F(FileTest, AFailedRenameLeavesNoTemporaryFile) {
   fs::create_directories(folder_ / "taken" / "inside");  // a folder that is not empty cannot be replaced
-  expect_error(ExitCode::checkpoint, (folder_ / "taken").string(), [&] { write_file_atomic(folder_ / "taken", "text"); });
+  expect_error(ExitCode::checkpoint, (folder_ / "taken").string(),
+               [&] { write_file_atomic(folder_ / "taken", "text"); });
   EXPECT_EQ(files_in_folder(), 1u) << "a temporary file was left";
 }
 
@@ -87,7 +88,8 @@ TEST_F(FileTest, AMissingFolderIsNamed) {
 }
 
 TEST_F(FileTest, ReadingFailsWithPathAndReason) {
-  expect_error(ExitCode::data, (folder_ / "absent").string() + ": No such file or directory", [&] { (void)read_file(folder_ / "absent"); });
+  expect_error(ExitCode::data, (folder_ / "absent").string() + ": No such file or directory",
+               [&] { (void)read_file(folder_ / "absent"); });
   expect_error(ExitCode::usage, "absent", [&] { (void)read_file(folder_ / "absent", 2); });
   expect_error(ExitCode::data, folder_.string() + ": Is a directory", [&] { (void)read_file(folder_); });
 }

@@ -6,12 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <thread>
-#include <unistd.h>
 
 namespace muster {
 namespace {
@@ -30,7 +30,9 @@ Printed printed(Action action) {
 
 class LogTest : public testing::Test {
  protected:
-  void SetUp() override { path_ = std::filesystem::temp_directory_path() / ("muster-log-test-" + std::to_string(::getpid())); }
+  void SetUp() override {
+    path_ = std::filesystem::temp_directory_path() / ("muster-log-test-" + std::to_string(::getpid()));
+  }
   void TearDown() override {
     log::set_printing(true);
     log::close_file();

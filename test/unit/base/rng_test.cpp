@@ -44,11 +44,18 @@ TEST(RandomStream, IsAPureFunctionOfItsAddress) {
 }
 
 TEST(RandomStream, EveryPartOfTheAddressCounts) {
-  const std::vector<RandomStream> streams = {
-      {42, Purpose::test, 7, 3},    {43, Purpose::test, 7, 3},           {42 + (1ull << 32), Purpose::test, 7, 3},
-      {42, Purpose::init, 7, 3},    {42, Purpose::dropout, 7, 3},        {42, Purpose::shuffle, 7, 3},
-      {42, Purpose::augment, 7, 3}, {42, Purpose::synthetic, 7, 3},      {42, Purpose::test, 8, 3},
-      {42, Purpose::test, 7, 4},    {42, Purpose::test, 7 + (1ull << 32), 3}, {42, Purpose::test, 3, 7}};
+  const std::vector<RandomStream> streams = {{42, Purpose::test, 7, 3},
+                                             {43, Purpose::test, 7, 3},
+                                             {42 + (1ull << 32), Purpose::test, 7, 3},
+                                             {42, Purpose::init, 7, 3},
+                                             {42, Purpose::dropout, 7, 3},
+                                             {42, Purpose::shuffle, 7, 3},
+                                             {42, Purpose::augment, 7, 3},
+                                             {42, Purpose::synthetic, 7, 3},
+                                             {42, Purpose::test, 8, 3},
+                                             {42, Purpose::test, 7, 4},
+                                             {42, Purpose::test, 7 + (1ull << 32), 3},
+                                             {42, Purpose::test, 3, 7}};
   std::set<Words> seen;
   for (const auto& stream : streams) seen.insert(stream.block(0));
   EXPECT_EQ(seen.size(), streams.size());
@@ -60,7 +67,8 @@ TEST(RandomStream, UniformIsExactAndBelowOne) {
     const float value = stream.uniform(element);
     ASSERT_GE(value, 0.0f);
     ASSERT_LT(value, 1.0f);
-    ASSERT_EQ(static_cast<double>(value) * 0x1p24, static_cast<double>(stream.bits(element) >> 8)) << "element " << element;
+    ASSERT_EQ(static_cast<double>(value) * 0x1p24, static_cast<double>(stream.bits(element) >> 8))
+        << "element " << element;
   }
 }
 
@@ -73,7 +81,8 @@ std::array<double, 4> moments(int count, Draw draw) {
   mean /= count;
   std::array<double, 4> result{mean, 0, 0, 0};
   for (double value : values)
-    for (std::size_t power = 1; power < 4; ++power) result[power] += std::pow(value - mean, static_cast<double>(power) + 1) / count;
+    for (std::size_t power = 1; power < 4; ++power)
+      result[power] += std::pow(value - mean, static_cast<double>(power) + 1) / count;
   return result;
 }
 

@@ -33,10 +33,10 @@ TEST(HumanSeconds, NeverShowsSixtySeconds) {
 
 TEST(DidYouMean, FindsSlipsOfTheFingers) {
   const Words keys = {"momentum", "weight_decay", "lr", "beta1", "beta2"};
-  EXPECT_EQ(did_you_mean("momentun", keys), "; did you mean 'momentum'?");    // substituted
-  EXPECT_EQ(did_you_mean("momentm", keys), "; did you mean 'momentum'?");     // left out
-  EXPECT_EQ(did_you_mean("moomentum", keys), "; did you mean 'momentum'?");   // doubled
-  EXPECT_EQ(did_you_mean("momnetum", keys), "; did you mean 'momentum'?");    // swapped
+  EXPECT_EQ(did_you_mean("momentun", keys), "; did you mean 'momentum'?");   // substituted
+  EXPECT_EQ(did_you_mean("momentm", keys), "; did you mean 'momentum'?");    // left out
+  EXPECT_EQ(did_you_mean("moomentum", keys), "; did you mean 'momentum'?");  // doubled
+  EXPECT_EQ(did_you_mean("momnetum", keys), "; did you mean 'momentum'?");   // swapped
   EXPECT_EQ(did_you_mean("wieghtdecay", keys), "; did you mean 'weight_decay'?");
   EXPECT_EQ(nearest("rl", keys), "lr");
 }
@@ -49,7 +49,7 @@ TEST(DidYouMean, IsSilentForStrangers) {
 }
 
 TEST(DidYouMean, PrefersTheNearest) {
-  EXPECT_EQ(nearest("conv2", Words{"conv", "conv2d", "conv3d_x"}), "conv");   // a tie goes to the first
+  EXPECT_EQ(nearest("conv2", Words{"conv", "conv2d", "conv3d_x"}), "conv");  // a tie goes to the first
   EXPECT_EQ(nearest("batchnorm", Words{"layer_norm", "batch_norm"}), "batch_norm");
 }
 

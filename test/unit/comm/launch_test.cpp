@@ -19,7 +19,8 @@ TEST(LaunchFacts, ReadTheLauncher) {
   EXPECT_EQ(facts_of({}).launcher, "none");
   EXPECT_EQ(facts_of({}).tasks_of_job, 0);
   EXPECT_EQ(facts_of({{"OMPI_COMM_WORLD_SIZE", "4"}}).launcher, "mpirun");
-  const std::map<std::string, std::string> step{{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}};
+  const std::map<std::string, std::string> step{
+      {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}};
   EXPECT_EQ(facts_of(step).launcher, "none");
   EXPECT_EQ(facts_of(step).tasks_of_job, 4);
   auto with_pmix = step;
@@ -64,14 +65,15 @@ TEST(LaunchProblems, WorldsOfOneUnderSrun) {
   facts.tasks_of_job = 4;
   EXPECT_NE(only_problem(facts, 1).find("srun --mpi=pmix"), std::string::npos) << only_problem(facts, 1);
   EXPECT_NE(only_problem(facts, 1).find("4 tasks"), std::string::npos);
-  EXPECT_EQ(launch_problems(facts, 1, true).size(), 1u);   // nothing to do with oversubscription
+  EXPECT_EQ(launch_problems(facts, 1, true).size(), 1u);  // nothing to do with oversubscription
 }
 
 TEST(LaunchProblems, MoreThreadsThanTheMaskAllows) {
   LaunchFacts facts = fitting();
   facts.cores_of_node = 64;
   const std::string problem = only_problem(facts, 3);
-  for (const char* part : {"3", "2 cores", "--map-by slot:PE=3", "--bind-to none", "--cpus-per-task=3", "device.threads"})
+  for (const char* part :
+       {"3", "2 cores", "--map-by slot:PE=3", "--bind-to none", "--cpus-per-task=3", "device.threads"})
     EXPECT_NE(problem.find(part), std::string::npos) << part << " not in: " << problem;
   EXPECT_TRUE(launch_problems(facts, 3, true).empty());
 }

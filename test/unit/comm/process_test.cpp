@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 namespace muster::comm {
 namespace {
@@ -63,7 +63,7 @@ TEST(Process, NoticesAKilledOne) {
 TEST(Process, TellsAReusedNumberFromTheProcess) {
   const pid_t child = start_sleeper();
   ProcessIdentity other = identify_self();
-  other.pid = child;   // same number, another start time
+  other.pid = child;  // same number, another start time
   other.start_ticks -= 1;
   EXPECT_FALSE(is_alive(other));
   ::kill(child, SIGKILL);
@@ -72,7 +72,7 @@ TEST(Process, TellsAReusedNumberFromTheProcess) {
 
 TEST(Process, PresumesForeignOnesAlive) {
   ProcessIdentity elsewhere = identify_self();
-  elsewhere.pid = 1 << 22;   // no process has this number
+  elsewhere.pid = 1 << 22;  // no process has this number
   EXPECT_FALSE(is_alive(elsewhere));
   elsewhere.boot_hash += 1;
   EXPECT_TRUE(is_alive(elsewhere));

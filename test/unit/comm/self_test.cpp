@@ -10,7 +10,9 @@
 namespace muster::comm {
 namespace {
 
-std::unique_ptr<Session> session(double deadline_s = 300) { return make_self_session({deadline_s}, LaunchFacts{}, "none"); }
+std::unique_ptr<Session> session(double deadline_s = 300) {
+  return make_self_session({deadline_s}, LaunchFacts{}, "none");
+}
 
 TEST(SelfSession, AnswersForOneRank) {
   const auto self = session();

@@ -12,7 +12,9 @@
 namespace muster::parallel {
 namespace {
 
-GrainPlan plan_of(std::int64_t grains, int replicas, int replica = 0, std::int64_t unit = 1) { return {grains, unit, replicas, replica}; }
+GrainPlan plan_of(std::int64_t grains, int replicas, int replica = 0, std::int64_t unit = 1) {
+  return {grains, unit, replicas, replica};
+}
 
 TEST(GrainPlan, SharesGrainsOut) {
   const GrainPlan plan = plan_of(7, 3);
@@ -33,7 +35,7 @@ TEST(GrainPlan, CutsRows) {
 }
 
 TEST(GrainPlan, KeepsUnitsWhole) {
-  const GrainPlan plan = plan_of(2, 2, 0, 4);   // 3 units of 4, the last of 2 rows
+  const GrainPlan plan = plan_of(2, 2, 0, 4);  // 3 units of 4, the last of 2 rows
   EXPECT_EQ(plan.rows_of_grain(0, 10), (Range{0, 4}));
   EXPECT_EQ(plan.rows_of_grain(1, 10), (Range{4, 10}));
   EXPECT_EQ(plan.rows_of_replica(1, 10), (Range{4, 10}));
@@ -74,13 +76,13 @@ TEST(Additions, FollowTheTree) {
   // ({01} + ({2}+{3})) + {45}
   EXPECT_EQ(additions(6, {{0, 2}, {2, 3}, {3, 4}, {4, 6}}), (A{{1, 2}, {0, 1}, {0, 3}}));
   EXPECT_EQ(additions(6, {{3, 4}}), A{});
-  EXPECT_EQ(additions(7, {{4, 6}, {6, 7}}), (A{{0, 1}}));   // a node inside the tree
+  EXPECT_EQ(additions(7, {{4, 6}, {6, 7}}), (A{{0, 1}}));  // a node inside the tree
   EXPECT_TRUE(additions(4, {}).empty());
 }
 
 TEST(Additions, RefusePartsThatLeaveGaps) {
   EXPECT_THROW(additions(4, {{0, 1}, {2, 4}}), Error);
-  EXPECT_THROW(additions(4, {{1, 2}, {2, 3}}), Error);   // neighbours, but no node of the tree
+  EXPECT_THROW(additions(4, {{1, 2}, {2, 3}}), Error);  // neighbours, but no node of the tree
 }
 
 /// Runs the moves of an accumulation on one element and returns the subtrees' values.
@@ -114,7 +116,8 @@ TEST(Accumulation, GivesTheTreesBitsForAnyRankCount) {
         parts.insert(parts.end(), subtrees.begin(), subtrees.end());
         values.insert(values.end(), sums.begin(), sums.end());
       }
-      for (const Addition& a : additions(grains, parts)) values[static_cast<std::size_t>(a.into)] += values[static_cast<std::size_t>(a.from)];
+      for (const Addition& a : additions(grains, parts))
+        values[static_cast<std::size_t>(a.into)] += values[static_cast<std::size_t>(a.from)];
       ASSERT_EQ(values[0], expected) << grains << " grains, " << replicas << " replicas";
     }
   }
@@ -133,8 +136,8 @@ TEST(Accumulation, NeedsOneBufferPerLevel) {
   EXPECT_EQ(plan_accumulation(4, {0, 4}).buffers, 3);
   EXPECT_EQ(plan_accumulation(8, {0, 8}).buffers, 4);
   EXPECT_EQ(plan_accumulation(5, {0, 5}).buffers, 3);
-  EXPECT_EQ(plan_accumulation(6, {0, 3}).buffers, 2);   // {0,1} in one, {2} stays where it is computed
-  EXPECT_EQ(plan_accumulation(2, {1, 1}).buffers, 1);   // nothing to own
+  EXPECT_EQ(plan_accumulation(6, {0, 3}).buffers, 2);  // {0,1} in one, {2} stays where it is computed
+  EXPECT_EQ(plan_accumulation(2, {1, 1}).buffers, 1);  // nothing to own
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The sum tree written as its definition says it: recursively, one leaf per grain. The truth for the tests of this module.
+// The sum tree written as its definition says it: recursively, one leaf per grain. The truth for the tests of this
+// module.
 #pragma once
 
 #include <muster/base/rng.hpp>

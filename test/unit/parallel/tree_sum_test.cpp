@@ -42,8 +42,8 @@ TEST(TreeSum, EqualsTheRecursiveTreeForAllSizesAndThreads) {
         std::vector<float> out(static_cast<std::size_t>(n), -1.0f);
         TreeSum(grains, leaves(grains)).run(parts_of(values), n, out.data(), false, threads);
         for (std::int64_t i = 0; i < n; ++i) {
-          const float expected =
-              test::tree_total<float>(grains, [&](std::int64_t g) { return values[static_cast<std::size_t>(g)][static_cast<std::size_t>(i)]; });
+          const float expected = test::tree_total<float>(
+              grains, [&](std::int64_t g) { return values[static_cast<std::size_t>(g)][static_cast<std::size_t>(i)]; });
           ASSERT_EQ(out[static_cast<std::size_t>(i)], expected) << grains << " grains, element " << i;
         }
       }
@@ -64,22 +64,25 @@ TEST(TreeSum, MayWriteOverAPart) {
 }
 
 TEST(TreeSum, RoundsContributionsAndResultToBfloat16) {
-  // 257 needs nine bits: rounds to 256 (ties to even); 259 to 260. Their sum 516 is exact in float and in bfloat16's 4-steps.
+  // 257 needs nine bits: rounds to 256 (ties to even); 259 to 260. Their sum 516 is exact in float and in bfloat16's
+  // 4-steps.
   const std::vector<std::vector<float>> values{{257.0f}, {259.0f}};
   float out = 0;
   TreeSum(2, leaves(2)).run(parts_of(values, Encoding::fp32_rounded), 1, &out, true, 1);
   EXPECT_EQ(out, 516.0f);
   const std::uint16_t packed[2] = {to_bfloat16(257.0f), to_bfloat16(1.0f)};
-  TreeSum(2, leaves(2)).run(std::vector<Part>{{&packed[0], Encoding::bf16}, {&packed[1], Encoding::bf16}}, 1, &out, false, 1);
-  EXPECT_EQ(out, 257.0f);   // 256 + 1, the sum itself in float
-  TreeSum(2, leaves(2)).run(std::vector<Part>{{&packed[0], Encoding::bf16}, {&packed[1], Encoding::bf16}}, 1, &out, true, 1);
+  TreeSum(2, leaves(2))
+      .run(std::vector<Part>{{&packed[0], Encoding::bf16}, {&packed[1], Encoding::bf16}}, 1, &out, false, 1);
+  EXPECT_EQ(out, 257.0f);  // 256 + 1, the sum itself in float
+  TreeSum(2, leaves(2))
+      .run(std::vector<Part>{{&packed[0], Encoding::bf16}, {&packed[1], Encoding::bf16}}, 1, &out, true, 1);
   EXPECT_EQ(out, 256.0f);
 }
 
 TEST(Bfloat16, RoundsToNearestEvenAndKeepsSpecialValues) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(from_bfloat16(to_bfloat16(1.0f)), 1.0f);
-  EXPECT_EQ(from_bfloat16(to_bfloat16(1.0f + 1.0f / 256)), 1.0f);              // half way, to even
+  EXPECT_EQ(from_bfloat16(to_bfloat16(1.0f + 1.0f / 256)), 1.0f);               // half way, to even
   EXPECT_EQ(from_bfloat16(to_bfloat16(1.0f + 3.0f / 256)), 1.0f + 4.0f / 256);  // half way, to even
   EXPECT_EQ(from_bfloat16(to_bfloat16(-1.0f - 1.5f / 256)), -1.0f - 2.0f / 256);
   EXPECT_EQ(from_bfloat16(to_bfloat16(3.4e38f)), infinity);
@@ -97,7 +100,9 @@ TEST(Slices, CoverABucketInWholeLines) {
         const Range slice = slice_of(bucket, p, parts);
         EXPECT_EQ(slice.begin, at);
         at = slice.end;
-        if (slice.end < bucket.end) { EXPECT_EQ(slice.end % 16, 0); }
+        if (slice.end < bucket.end) {
+          EXPECT_EQ(slice.end % 16, 0);
+        }
         EXPECT_LE(slice.size(), (size + 15) / 16 / parts * 16 + 16);
       }
       EXPECT_EQ(at, bucket.end);
@@ -110,9 +115,9 @@ TEST(Topology, KnowsWhatANodeCanSum) {
   ASSERT_EQ(topology.nodes.size(), 2u);
   EXPECT_EQ(topology.nodes[0].replicas, (Range{0, 2}));
   ASSERT_EQ(topology.nodes[0].parts.size(), 2u);
-  EXPECT_EQ(topology.nodes[0].parts[0].range, (Subtree{0, 2}));   // 0 and 1, of two ranks
+  EXPECT_EQ(topology.nodes[0].parts[0].range, (Subtree{0, 2}));  // 0 and 1, of two ranks
   EXPECT_EQ(topology.nodes[0].parts[0].sources.size(), 2u);
-  EXPECT_TRUE(topology.nodes[0].parts[1].is_raw());               // 2 alone
+  EXPECT_TRUE(topology.nodes[0].parts[1].is_raw());  // 2 alone
   ASSERT_EQ(topology.nodes[1].parts.size(), 2u);
   EXPECT_EQ(topology.nodes[1].parts[1].range, (Subtree{4, 6}));
   EXPECT_TRUE(topology.nodes[1].parts[1].is_raw());
