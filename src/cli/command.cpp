@@ -57,12 +57,12 @@ Arguments::Arguments(const std::string& command, const std::vector<std::string>&
   const std::string hint = fmt::format("; see muster {} --help", command);
   try {
     using style = po::command_line_style::style_t;
-    const auto parsed = po::command_line_parser(arguments)
-                            .options(all)
-                            .positional(order)
-                            .style((po::command_line_style::unix_style & ~po::command_line_style::allow_guessing) |
-                                   style::allow_long)
-                            .run();
+    const auto parsed =
+        po::command_line_parser(arguments)
+            .options(all)
+            .positional(order)
+            .style((po::command_line_style::unix_style & ~po::command_line_style::allow_guessing) | style::allow_long)
+            .run();
     po::store(parsed, values_);
   } catch (const po::unknown_option& error) {
     std::vector<std::string> known;

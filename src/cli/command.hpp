@@ -1,5 +1,5 @@
-// What every command of the executable shares: its entry in the table, and the parsing of long GNU flags with one message
-// per mistake. Private to cli.
+// What every command of the executable shares: its entry in the table, and the parsing of long GNU flags with one
+// message per mistake. Private to cli.
 #pragma once
 
 #include <boost/program_options.hpp>

@@ -18,7 +18,8 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
     std::int64_t extent = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), extent);
     if (error != std::errc() || end != part.data() + part.size() || extent <= 0)
-      fail(ExitCode::usage, "convert: --shape: expected positive numbers joined by commas, e.g. 1,28,28, found '{}'", text);
+      fail(ExitCode::usage, "convert: --shape: expected positive numbers joined by commas, e.g. 1,28,28, found '{}'",
+           text);
     shape.push_back(extent);
   }
   return shape;
@@ -28,13 +29,15 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
 
 int run_convert(const std::vector<std::string>& words) {
   po::options_description flags("flags");
-  flags.add_options()("input", po::value<std::vector<std::string>>()->multitoken(), "files of the inputs (cifar, csv: the files themselves)")(
+  flags.add_options()("input", po::value<std::vector<std::string>>()->multitoken(),
+                      "files of the inputs (cifar, csv: the files themselves)")(
       "target", po::value<std::vector<std::string>>()->multitoken(), "files of the targets (idx, npy, raw)")(
       "output", po::value<std::string>(), "the HDF5 file to write")(
       "append", "add to an existing output, e.g. test/images beside train/images")(
       "inputs-name", po::value<std::string>()->default_value("images"), "name of the input dataset, e.g. train/images")(
-      "targets-name", po::value<std::string>()->default_value("labels"), "name of the target dataset, e.g. train/labels")(
-      "shape", po::value<std::string>(), "shape of one sample, e.g. 1,28,28 (csv, npy, raw)")(
+      "targets-name", po::value<std::string>()->default_value("labels"),
+      "name of the target dataset, e.g. train/labels")("shape", po::value<std::string>(),
+                                                       "shape of one sample, e.g. 1,28,28 (csv, npy, raw)")(
       "dtype", po::value<std::string>()->default_value("uint8"), "raw: uint8 or float32")(
       "label-column", po::value<std::string>()->default_value("first"), "csv: first, last or a header name")(
       "deflate", po::value<int>()->default_value(0), "0: contiguous (fastest to read); 1-9: chunked and compressed")(
@@ -44,8 +47,10 @@ int run_convert(const std::vector<std::string>& words) {
     std::cout << "FORMAT is one of idx, cifar10, cifar100, csv, npy, raw.\n";
     return 0;
   }
-  if (!arguments.has("input")) fail(ExitCode::usage, "convert: expected --input FILE..., found nothing; see muster convert --help");
-  if (!arguments.has("output")) fail(ExitCode::usage, "convert: expected --output FILE, found nothing; see muster convert --help");
+  if (!arguments.has("input"))
+    fail(ExitCode::usage, "convert: expected --input FILE..., found nothing; see muster convert --help");
+  if (!arguments.has("output"))
+    fail(ExitCode::usage, "convert: expected --output FILE, found nothing; see muster convert --help");
 
   dataset::ConvertOptions options;
   options.format = arguments.text("FORMAT");

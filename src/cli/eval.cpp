@@ -18,7 +18,8 @@ void print_confusion(const std::vector<std::int64_t>& confusion, std::int64_t cl
   log::info("confusion matrix: rows are labels, columns predictions");
   for (std::int64_t label = 0; label < classes; ++label) {
     std::string line = fmt::format("{:>5} |", label);
-    for (std::int64_t c = 0; c < classes; ++c) line += fmt::format(" {:>6}", confusion[static_cast<std::size_t>(label * classes + c)]);
+    for (std::int64_t c = 0; c < classes; ++c)
+      line += fmt::format(" {:>6}", confusion[static_cast<std::size_t>(label * classes + c)]);
     log::info("{}", line);
   }
 }
@@ -27,8 +28,10 @@ void print_confusion(const std::vector<std::int64_t>& confusion, std::int64_t cl
 
 int run_eval(const std::vector<std::string>& words) {
   po::options_description flags("flags");
-  flags.add_options()("set", po::value<std::vector<std::string>>()->composing(), "key=value, overrides the run's config; may repeat")(
-      "step", po::value<int>()->default_value(-1), "the checkpoint of this step instead of the newest")("confusion", "also print the confusion matrix");
+  flags.add_options()("set", po::value<std::vector<std::string>>()->composing(),
+                      "key=value, overrides the run's config; may repeat")(
+      "step", po::value<int>()->default_value(-1), "the checkpoint of this step instead of the newest")(
+      "confusion", "also print the confusion matrix");
   const Arguments arguments("eval", {"RUN"}, flags, words);
   if (arguments.is_help()) return 0;
   train::install_signal_handlers();
@@ -38,19 +41,22 @@ int run_eval(const std::vector<std::string>& words) {
         train::EvalResult result;
         const bool wants_confusion = arguments.has("confusion");
         train::together(session.world(), "opening the run", [&] {
-          trained = train::restore_network(arguments.text("RUN"), arguments.list("set"), arguments.integer("step"), session.launch().cores_allowed);
+          trained = train::restore_network(arguments.text("RUN"), arguments.list("set"), arguments.integer("step"),
+                                           session.launch().cores_allowed);
           const auto& config = trained->loaded.config;
           if (!dataset::open_test(config.data, config.run.seed))
             fail(ExitCode::usage, "eval: the run's config has no data.test; give one with --set data.test=FILE");
         });
         session.set_deadline(trained->loaded.config.run.deadline_s);
-        train::Evaluator evaluator(trained->loaded.config, trained->network, *trained->backend, *trained->store, session.world(), trained->threads);
+        train::Evaluator evaluator(trained->loaded.config, trained->network, *trained->backend, *trained->store,
+                                   session.world(), trained->threads);
         result = evaluator.run(wants_confusion);
         if (result.is_stopped) return ExitCode::requeue;
         std::string line = fmt::format("step {}  samples {}  loss {:.6f}", trained->step, result.samples, result.loss);
         const bool has_labels = trained->network.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
         if (has_labels) line += fmt::format("  accuracy {:.2f} %", 100 * result.accuracy);
-        if (trained->network.top_k > 0) line += fmt::format("  top-{} {:.2f} %", trained->network.top_k, 100 * result.top_k_accuracy);
+        if (trained->network.top_k > 0)
+          line += fmt::format("  top-{} {:.2f} %", trained->network.top_k, 100 * result.top_k_accuracy);
         log::info("{}", line);
         if (wants_confusion && has_labels) print_confusion(result.confusion, trained->network.output[0]);
         return ExitCode::done;

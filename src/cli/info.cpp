@@ -21,11 +21,13 @@ int run_info(const std::vector<std::string>& words) {
   const auto session = comm::start_session({});
   const auto& launch = session->launch();
   std::cout << fmt::format("mpi       {}\n", session->library());
-  std::cout << fmt::format("launch    {}, {} rank{} on this node, {} of {} usable cores for this rank{}\n", launch.launcher, launch.ranks_on_node,
-                           launch.ranks_on_node == 1 ? "" : "s", launch.cores_allowed, launch.cores_of_node, launch.is_bound ? " (bound)" : "");
+  std::cout << fmt::format("launch    {}, {} rank{} on this node, {} of {} usable cores for this rank{}\n",
+                           launch.launcher, launch.ranks_on_node, launch.ranks_on_node == 1 ? "" : "s",
+                           launch.cores_allowed, launch.cores_of_node, launch.is_bound ? " (bound)" : "");
   for (const auto& entry : device::registered_backends()) {
     const std::string reason = entry.probe();
-    std::cout << fmt::format("backend   {}: {}\n", entry.name, reason.empty() ? entry.make({})->describe() : "cannot be used: " + reason);
+    std::cout << fmt::format("backend   {}: {}\n", entry.name,
+                             reason.empty() ? entry.make({})->describe() : "cannot be used: " + reason);
   }
   session->close();
   return 0;

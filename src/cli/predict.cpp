@@ -35,7 +35,8 @@ std::string predict(train::TrainedNetwork& trained, std::unique_ptr<dataset::Dat
   const bool has_classes = trained.network.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   const std::int64_t width = trained.network.output.elements();
   if (data->input_shape() != trained.network.input)
-    fail(ExitCode::data, "{}: samples have shape {}, the network expects {}", data->describe(), data->input_shape().text(), trained.network.input.text());
+    fail(ExitCode::data, "{}: samples have shape {}, the network expects {}", data->describe(),
+         data->input_shape().text(), trained.network.input.text());
   dataset::QueueOptions options;
   options.batch = config.data.test_batch > 0 ? config.data.test_batch : config.data.batch;
   options.last_sample = data->size();
@@ -62,7 +63,8 @@ std::string predict(train::TrainedNetwork& trained, std::unique_ptr<dataset::Dat
     output.resize(static_cast<std::size_t>(batch->rows.size() * width));
     program->read_output(output.data());
     for (std::int64_t r = 0; r < batch->rows.size(); ++r)
-      append_row(text, batch->position.first + r, {output.begin() + r * width, output.begin() + (r + 1) * width}, has_classes);
+      append_row(text, batch->position.first + r, {output.begin() + r * width, output.begin() + (r + 1) * width},
+                 has_classes);
   }
   return text.str();
 }
@@ -71,9 +73,11 @@ std::string predict(train::TrainedNetwork& trained, std::unique_ptr<dataset::Dat
 
 int run_predict(const std::vector<std::string>& words) {
   po::options_description flags("flags");
-  flags.add_options()("set", po::value<std::vector<std::string>>()->composing(), "key=value, overrides the run's config; may repeat")(
+  flags.add_options()("set", po::value<std::vector<std::string>>()->composing(),
+                      "key=value, overrides the run's config; may repeat")(
       "step", po::value<int>()->default_value(-1), "the checkpoint of this step instead of the newest")(
-      "inputs", po::value<std::string>(), "path of the input dataset inside the file (default: as in the run's data.test or data.train)")(
+      "inputs", po::value<std::string>(),
+      "path of the input dataset inside the file (default: as in the run's data.test or data.train)")(
       "output", po::value<std::string>(), "write the CSV there instead of to the terminal");
   const Arguments arguments("predict", {"RUN", "INPUT"}, flags, words);
   if (arguments.is_help()) return 0;
@@ -82,7 +86,8 @@ int run_predict(const std::vector<std::string>& words) {
   const auto& data = trained->loaded.config.data;
   dataset::SourceOptions source;
   source.files = {arguments.text("INPUT")};
-  source.inputs = arguments.has("inputs") ? arguments.text("inputs") : (data.test.is_set() ? data.test.inputs : data.train.inputs);
+  source.inputs =
+      arguments.has("inputs") ? arguments.text("inputs") : (data.test.is_set() ? data.test.inputs : data.train.inputs);
   const std::string csv = predict(*trained, dataset::open_inputs(source));
   if (arguments.has("output")) write_file_atomic(arguments.text("output"), csv, static_cast<int>(ExitCode::data));
   else std::cout << csv;

@@ -2,26 +2,45 @@
 #include "cli/session_command.hpp"
 
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 
 #include <muster/base/error.hpp>
+#include <muster/base/file.hpp>
 #include <muster/base/log.hpp>
 #include <muster/train/crash_file.hpp>
 #include <muster/train/together.hpp>
 
 namespace muster::cli {
+namespace {
 
-int with_session(const std::function<ExitCode(comm::Session&)>& body, const std::function<std::string()>& crash_folder) {
+/// For jobs/mpirun/muster-run: the first rank that ends in error writes its code, in the end rank 0 writes 0.
+void write_status(int code) noexcept {
+  const char* path = std::getenv("MUSTER_STATUS_FILE");
+  if (!path || (code == 0 && std::filesystem::exists(path))) return;
+  try {
+    write_file_atomic(path, std::to_string(code) + "\n");
+  } catch (...) {  // the launcher falls back on mpirun's own exit code
+  }
+}
+
+}  // namespace
+
+int with_session(const std::function<ExitCode(comm::Session&)>& body,
+                 const std::function<std::string()>& crash_folder) {
   const auto session = comm::start_session({});
   log::set_printing(session->world().rank() == 0);
   ExitCode code = ExitCode::done;
   std::string message;
   try {
     code = body(*session);
+    if (session->world().rank() == 0) write_status(static_cast<int>(code));
     session->close();
     return static_cast<int>(code);
   } catch (const train::AgreedError& error) {  // every rank knows: an orderly end
     if (*error.what() != '\0') log::write_error(fmt::format("muster: error: {}", error.what()));
     code = error.code();
+    write_status(static_cast<int>(code));
     session->close();
     return static_cast<int>(code);
   } catch (const Error& error) {
@@ -36,8 +55,9 @@ int with_session(const std::function<ExitCode(comm::Session&)>& body, const std:
   }
   // This rank alone failed (or every rank for itself): say so, leave a crash file, take the others down.
   log::write_error(fmt::format("muster: error: {}: {}", error_context(), message));
-  if (const std::string folder = crash_folder(); !folder.empty()) 
+  if (const std::string folder = crash_folder(); !folder.empty())
     train::write_crash_file(folder, session->world().rank(), static_cast<int>(code), message);
+  write_status(static_cast<int>(code));
   session->abort(static_cast<int>(code));
   std::_Exit(static_cast<int>(code));  // not reached; abort() does not return
 }

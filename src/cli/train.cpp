@@ -14,7 +14,8 @@ namespace po = boost::program_options;
 
 int run_train(const std::vector<std::string>& words) {
   po::options_description flags("flags");
-  flags.add_options()("set", po::value<std::vector<std::string>>()->composing(), "key=value, overrides the file; may repeat")(
+  flags.add_options()("set", po::value<std::vector<std::string>>()->composing(),
+                      "key=value, overrides the file; may repeat")(
       "resume", "continue the run in its directory from its newest checkpoint")(
       "force", "replace an existing run of that directory");
   const Arguments arguments("train", {"CONFIG"}, flags, words);

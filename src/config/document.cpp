@@ -1,5 +1,5 @@
-// Builds the Node tree from yaml-cpp's events rather than from its nodes: events keep duplicate keys, the order of keys and
-// whether a scalar was quoted, and cost no shared pointers.
+// Builds the Node tree from yaml-cpp's events rather than from its nodes: events keep duplicate keys, the order of keys
+// and whether a scalar was quoted, and cost no shared pointers.
 #include "config/document.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,8 @@ class TreeBuilder : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(make(Node::Kind::null, mark), anchor); }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
     Node node = make(Node::Kind::scalar, mark);
     node.text = text;
     node.is_quoted = tag == "!";
@@ -44,11 +45,13 @@ class TreeBuilder : public YAML::EventHandler {
     count(found->second);
     add(found->second, 0);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     open(Node::Kind::sequence, mark, tag, anchor);
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     open(Node::Kind::map, mark, tag, anchor);
   }
   void OnMapEnd() override { close(); }
@@ -117,15 +120,26 @@ class TreeBuilder : public YAML::EventHandler {
 
   void take_value(Node value) {
     Open& parent = stack_.back();
-    parent.has_key = false;
     if (value.is_null()) value.place = parent.key.place;
     for (const Node::Entry& entry : parent.node.entries) {
       if (entry.key != parent.key.text) continue;
-      problems_.add(parent.key.place, parent.key.text,
+      problems_.add(parent.key.place, path(),
                     fmt::format("duplicate key, first given at {}:{}", entry.place.line, entry.place.column));
+      parent.has_key = false;
       return;
     }
+    parent.has_key = false;
     parent.node.entries.push_back({parent.key.text, parent.key.place, std::move(value)});
+  }
+
+  /// "model.layers[1].dense.units": of the value being taken.
+  std::string path() const {
+    std::string path;
+    for (const Open& open : stack_) {
+      if (open.node.is_sequence()) path += fmt::format("[{}]", open.node.items.size());
+      else path += (path.empty() ? "" : ".") + open.key.text;
+    }
+    return path;
   }
 
   std::string name_;
@@ -135,6 +149,15 @@ class TreeBuilder : public YAML::EventHandler {
   Node root_;
   std::size_t nodes_ = 0;
 };
+
+/// A tab in the indentation has many odd messages in the parser; it deserves one good one.
+bool is_indented_by_tab(const std::string& text, int line) {
+  std::istringstream lines(text);
+  std::string current;
+  for (int i = 0; i <= line && std::getline(lines, current); ++i) continue;
+  const std::size_t first = current.find_first_not_of(' ');
+  return first != std::string::npos && current[first] == '\t';
+}
 
 void set_origin(Node& node, const Place& place) {
   node.place = place;
@@ -155,10 +178,13 @@ Node parse_document(const std::string& text, const std::string& name, Problems& 
     parser.HandleNextDocument(builder);
     Node root = builder.take();
     TreeBuilder rest(name, problems);
-    if (parser.HandleNextDocument(rest)) problems.add(rest.take().place, "", "expected one document, found a second one");
+    if (parser.HandleNextDocument(rest))
+      problems.add(rest.take().place, "", "expected one document, found a second one");
     return root;
   } catch (const YAML::ParserException& error) {
-    problems.add({name, error.mark.line + 1, error.mark.column + 1}, "", "YAML syntax: " + error.msg);
+    const bool is_tab = is_indented_by_tab(text, error.mark.line);
+    problems.add({name, error.mark.line + 1, error.mark.column + 1}, "",
+                 "YAML syntax: " + (is_tab ? "a tab in the indentation; use spaces" : error.msg));
   } catch (const Abandon&) {
   }
   return {};

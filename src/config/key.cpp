@@ -9,14 +9,16 @@ void add_unknown_key(const Node::Entry& entry, const std::vector<std::string>& k
   std::string more = hint;
   if (more.empty()) {
     more = "unknown key" + did_you_mean(entry.key, known);
-    if (more == "unknown key") more += known.empty() ? "; no keys are expected here" : "; known here: " + join(known, ", ");
+    if (more == "unknown key")
+      more += known.empty() ? "; no keys are expected here" : "; known here: " + join(known, ", ");
   }
   reading.problems.add(entry.place, path, more);
 }
 
 bool expect_map(const Node& node, const std::vector<std::string>& known, const std::string& path, Reading& reading) {
   if (node.is_map()) return true;
-  reading.problems.add(node.place, path, fmt::format("expected a map of {}, found {}", join(known, ", "), node.describe()));
+  reading.problems.add(node.place, path,
+                       fmt::format("expected a map of {}, found {}", join(known, ", "), node.describe()));
   return false;
 }
 
@@ -36,7 +38,8 @@ void add_missing(const Node& node, const std::vector<KeyFacts>& keys, const std:
   }
 }
 
-std::optional<Chosen> choose(const Node& node, const std::vector<std::string>& known, const std::string& path, Reading& reading) {
+std::optional<Chosen> choose(const Node& node, const std::vector<std::string>& known, const std::string& path,
+                             Reading& reading) {
   Chosen chosen;
   if (node.is_scalar()) {
     chosen = {node.text, node.place, nullptr};
@@ -46,19 +49,22 @@ std::optional<Chosen> choose(const Node& node, const std::vector<std::string>& k
     std::vector<std::string> names;
     for (const auto& entry : node.entries) names.push_back(entry.key);
     const bool is_second_kind = std::find(known.begin(), known.end(), names[1]) != known.end();
-    reading.problems.add(node.entries[1].place, path,
-                         fmt::format("expected one of {} with its keys below it, found {} keys: {}{}", join(known, ", "),
-                                     names.size(), join(names, ", "),
-                                     is_second_kind ? "" : fmt::format("; indent '{}' below '{}'", names[1], names[0])));
+    reading.problems.add(
+        node.entries[1].place, path,
+        fmt::format("expected one of {} with its keys below it, found {} keys: {}{}", join(known, ", "), names.size(),
+                    join(names, ", "),
+                    is_second_kind ? "" : fmt::format("; indent '{}' below '{}'", names[1], names[0])));
     return std::nullopt;
   } else {
-    reading.problems.add(node.place, path, fmt::format("expected one of {}, found {}", join(known, ", "), node.describe()));
+    reading.problems.add(node.place, path,
+                         fmt::format("expected one of {}, found {}", join(known, ", "), node.describe()));
     return std::nullopt;
   }
   if (std::find(known.begin(), known.end(), chosen.name) != known.end()) return chosen;
   const std::string suggestion = did_you_mean(chosen.name, known);
   reading.problems.add(chosen.place, path,
-                       fmt::format("unknown '{}'{}", chosen.name, suggestion.empty() ? "; expected one of " + join(known, ", ") : suggestion));
+                       fmt::format("unknown '{}'{}", chosen.name,
+                                   suggestion.empty() ? "; expected one of " + join(known, ", ") : suggestion));
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
-// The table's entries. A Key is everything muster knows about one key: path, type, limits, unit, default, meaning, how to
-// read it into its options struct and how to write it back. A Kind is a group of keys chosen by a single word, as in
-// `optimizer: {adamw: {lr: 1e-3}}` or a layer. Parser, --set, environment, effective config and reference all walk these.
+// The table's entries. A Key is everything muster knows about one key: path, type, limits, unit, default, meaning, how
+// to read it into its options struct and how to write it back. A Kind is a group of keys chosen by a single word, as in
+// `optimizer: {adamw: {lr: 1e-3}}` or a layer. Parser, --set, environment, effective config and reference all walk
+// these.
 #pragma once
 
 #include "config/value.hpp"
@@ -19,28 +20,29 @@ namespace muster::config {
 
 /// What the reference and the overrides need to know of a key, whatever struct it writes to.
 struct KeyFacts {
-  std::string path;                   ///< inside its section or kind, dots between levels
-  std::string type;                   ///< "integer >= 1"
-  std::string unit;                   ///< "s", "KiB", "epochs", ...; may be empty
-  std::string meaning;                ///< one line
-  std::string example;                ///< shown in the reference where there is no default
+  std::string path;     ///< inside its section or kind, dots between levels
+  std::string type;     ///< "integer >= 1"
+  std::string unit;     ///< "s", "KiB", "epochs", ...; may be empty
+  std::string meaning;  ///< one line
+  std::string example;  ///< shown in the reference where there is no default
   bool is_required = false;
   struct Group;
-  std::vector<Group> groups;          ///< the kinds the value may be; one without a name: the keys of its map form
+  std::vector<Group> groups;  ///< the kinds the value may be; one without a name: the keys of its map form
 };
 struct KeyFacts::Group {
   std::string name;
   std::string meaning;
   std::vector<KeyFacts> keys;
-  Node defaults;                      ///< map of the keys' default values
+  Node defaults;  ///< map of the keys' default values
 };
 
 template <class Target>
 struct Key {
   KeyFacts facts;
   std::function<void(const Node&, Target&, const std::string& path, Reading&)> set;
-  std::function<std::optional<Node>(const Target&)> get;                ///< nullopt: not stated
-  std::function<std::optional<Node>(const Target&)> get_default = {};   ///< what get would say by default, for the same kind
+  std::function<std::optional<Node>(const Target&)> get;  ///< nullopt: not stated
+  std::function<std::optional<Node>(const Target&)> get_default =
+      {};  ///< what get would say by default, for the same kind
 
   Key& unit(std::string text) { return facts.unit = std::move(text), *this; }
   Key& example(std::string text) { return facts.example = std::move(text), *this; }
@@ -52,7 +54,7 @@ struct Kind {
   std::string name;
   std::string meaning;
   std::vector<Key<Target>> keys;
-  std::function<void(Target&)> begin;   ///< sets the kind and its defaults
+  std::function<void(Target&)> begin;  ///< sets the kind and its defaults
 };
 
 /// A key stored in one field: `field` maps a target to a reference to it.
@@ -129,9 +131,10 @@ void read_map(const Node& node, const std::vector<Key<Target>>& keys, Target& ta
 struct Chosen {
   std::string name;
   Place place;
-  const Node* keys = nullptr;   ///< null: the name alone
+  const Node* keys = nullptr;  ///< null: the name alone
 };
-std::optional<Chosen> choose(const Node& node, const std::vector<std::string>& known, const std::string& path, Reading& reading);
+std::optional<Chosen> choose(const Node& node, const std::vector<std::string>& known, const std::string& path,
+                             Reading& reading);
 
 template <class Target>
 std::vector<std::string> names_of(const std::vector<Kind<Target>>& kinds) {
@@ -141,8 +144,8 @@ std::vector<std::string> names_of(const std::vector<Kind<Target>>& kinds) {
 }
 
 template <class Target>
-void read_keys(const Kind<Target>& kind, const Chosen& chosen, Target& target, const std::string& path, Reading& reading,
-               const Hint& hint = {}) {
+void read_keys(const Kind<Target>& kind, const Chosen& chosen, Target& target, const std::string& path,
+               Reading& reading, const Hint& hint = {}) {
   kind.begin(target);
   reading.places[path] = chosen.place;
   Node none = map();
@@ -156,7 +159,8 @@ const Kind<Target>* read_kind(const Node& node, const std::vector<Kind<Target>>&
                               const std::string& path, Reading& reading, const Hint& hint = {}) {
   const auto chosen = choose(node, names_of(kinds), path, reading);
   if (!chosen) return nullptr;
-  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.name == chosen->name; });
+  const auto found =
+      std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.name == chosen->name; });
   read_keys(*found, *chosen, target, join_path(path, found->name), reading, hint);
   return &*found;
 }

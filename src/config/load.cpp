@@ -21,7 +21,8 @@ void include_model(Node& root, const std::filesystem::path& folder, Problems& pr
   if (!file->is_scalar() || file->text.empty())
     return problems.add(file->place, "model.file", fmt::format("expected a file name, found {}", file->describe()));
   for (const Node::Entry& entry : model->entries)
-    if (entry.key != "file") problems.add(entry.place, "model." + entry.key, "excludes model.file: write it into " + file->text);
+    if (entry.key != "file")
+      problems.add(entry.place, "model." + entry.key, "excludes model.file: write it into " + file->text);
   const std::filesystem::path path = file->place.line > 0 ? folder / file->text : std::filesystem::path(file->text);
   std::string text;
   try {
@@ -72,7 +73,8 @@ std::vector<std::string> describe_changes(const Config& config, const Reading& r
     flatten(*value, key.facts.path, now);
     if (const auto normal = key.get_default(config)) flatten(*normal, key.facts.path, before);
     const auto standard = key.get(Config{});
-    if (!key.facts.groups.empty() && standard && value->is_map() && write_flow(*value) != write_flow(*standard) && now.size() == before.size() && now == before)
+    if (!key.facts.groups.empty() && standard && value->is_map() && write_flow(*value) != write_flow(*standard) &&
+        now.size() == before.size() && now == before)
       add(key.facts.path, value->entries.front().key);  // another kind with its defaults
     for (const auto& line : now)
       if (std::find(before.begin(), before.end(), line) == before.end()) add(line.first, line.second);
@@ -80,7 +82,8 @@ std::vector<std::string> describe_changes(const Config& config, const Reading& r
   return lines;
 }
 
-Loaded read_tree(Node root, const std::string& name, const std::filesystem::path& folder, const Overrides& overrides, Reading& reading) {
+Loaded read_tree(Node root, const std::string& name, const std::filesystem::path& folder, const Overrides& overrides,
+                 Reading& reading) {
   std::vector<Override> given;
   if (overrides.reads_environment) given = overrides_from_environment(reading.problems);
   for (Override& one : overrides_from_sets(overrides.sets, reading.problems)) given.push_back(std::move(one));
@@ -100,7 +103,8 @@ Loaded read_tree(Node root, const std::string& name, const std::filesystem::path
   return loaded;
 }
 
-Loaded load_from(const std::string& text, const std::string& name, const std::filesystem::path& folder, const Overrides& overrides) {
+Loaded load_from(const std::string& text, const std::string& name, const std::filesystem::path& folder,
+                 const Overrides& overrides) {
   Reading reading;
   Node root = parse_document(text, name, reading.problems);
   if (root.is_null() && !reading.problems.empty()) reading.problems.throw_if_any();  // syntax: nothing more can be said

@@ -134,8 +134,10 @@ Node map(std::vector<std::pair<std::string, Node>> entries) {
 std::string write_flow(const Node& node) {
   std::string out;
   switch (node.kind) {
-    case Node::Kind::null: return "null";
-    case Node::Kind::scalar: return scalar_text(node);
+    case Node::Kind::null:
+      return "null";
+    case Node::Kind::scalar:
+      return scalar_text(node);
     case Node::Kind::sequence:
       for (const Node& item : node.items) out += (out.empty() ? "" : ", ") + write_flow(item);
       return "[" + out + "]";

@@ -1,5 +1,6 @@
-// The tree between YAML text and typed options: scalars as written, maps in order, every node with the place it came from.
-// Both directions use it: documents are parsed into it, the effective config is built of it and written. Pure data.
+// The tree between YAML text and typed options: scalars as written, maps in order, every node with the place it came
+// from. Both directions use it: documents are parsed into it, the effective config is built of it and written. Pure
+// data.
 #pragma once
 
 #include <string>
@@ -25,8 +26,8 @@ struct Node {
   struct Entry;
 
   Kind kind = Kind::null;
-  std::string text;            ///< scalar
-  bool is_quoted = false;      ///< scalar: written in quotes, hence a string whatever it looks like
+  std::string text;        ///< scalar
+  bool is_quoted = false;  ///< scalar: written in quotes, hence a string whatever it looks like
   Place place;
   std::vector<Node> items;     ///< sequence
   std::vector<Entry> entries;  ///< map, in order; keys are unique after parsing
@@ -53,7 +54,8 @@ struct Node::Entry {
 };
 
 Node scalar(std::string text);
-/// A scalar that is read back as this very string: quoted in the written form where plain text would mean something else.
+/// A scalar that is read back as this very string: quoted in the written form where plain text would mean something
+/// else.
 Node string_scalar(std::string text);
 Node sequence(std::vector<Node> items);
 Node map(std::vector<std::pair<std::string, Node>> entries = {});

@@ -53,7 +53,8 @@ template <class T>
 std::optional<T> parse_whole(std::string_view text) {
   const std::string_view digits = without_plus(text);
   const std::string_view unsigned_digits = digits.starts_with('-') ? digits.substr(1) : digits;
-  if (unsigned_digits.empty() || !std::all_of(unsigned_digits.begin(), unsigned_digits.end(), is_digit)) return std::nullopt;
+  if (unsigned_digits.empty() || !std::all_of(unsigned_digits.begin(), unsigned_digits.end(), is_digit))
+    return std::nullopt;
   if (unsigned_digits.size() > 1 && unsigned_digits[0] == '0') return std::nullopt;
   if (text.starts_with('+') && digits.starts_with('-')) return std::nullopt;
   return convert<T>(digits);
@@ -71,8 +72,10 @@ std::optional<std::int64_t> parse_integer(std::string_view text) { return parse_
 std::optional<std::uint64_t> parse_unsigned(std::string_view text) { return parse_whole<std::uint64_t>(text); }
 
 std::optional<bool> parse_boolean(std::string_view text) {
-  if (text == "true" || text == "True" || text == "TRUE" || text == "yes" || text == "Yes" || text == "YES") return true;
-  if (text == "false" || text == "False" || text == "FALSE" || text == "no" || text == "No" || text == "NO") return false;
+  if (text == "true" || text == "True" || text == "TRUE" || text == "yes" || text == "Yes" || text == "YES")
+    return true;
+  if (text == "false" || text == "False" || text == "FALSE" || text == "no" || text == "No" || text == "NO")
+    return false;
   return std::nullopt;
 }
 

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
 #include <algorithm>
 #include <cctype>
-#include <unistd.h>
 
 namespace muster::config {
 namespace {
@@ -97,8 +97,11 @@ Node* enter_kind(Node& node, const KeyFacts& facts, const Override& given, std::
 }
 
 bool names_other_kind(const Node& node, const KeyFacts& facts, const std::string& word) {
-  const bool is_kind = std::any_of(facts.groups.begin(), facts.groups.end(), [&](const auto& group) { return group.name == word; });
-  const std::string now = node.is_scalar() ? node.text : node.is_map() && !node.entries.empty() ? node.entries.front().key : default_kind(facts.path);
+  const bool is_kind =
+      std::any_of(facts.groups.begin(), facts.groups.end(), [&](const auto& group) { return group.name == word; });
+  const std::string now = node.is_scalar()                         ? node.text
+                          : node.is_map() && !node.entries.empty() ? node.entries.front().key
+                                                                   : default_kind(facts.path);
   return is_kind && word != now;
 }
 
@@ -149,7 +152,8 @@ std::vector<Override> overrides_from_environment(Problems& problems) {
     const std::string origin = "environment " + name;
     if (found != names.end()) {
       const std::string& path = paths[static_cast<std::size_t>(found - names.begin())];
-      overrides.push_back({path, origin, parse_value(text.substr(std::min(equals + 1, text.size())), origin, path, problems)});
+      overrides.push_back(
+          {path, origin, parse_value(text.substr(std::min(equals + 1, text.size())), origin, path, problems)});
       continue;
     }
     const bool is_ours = std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
@@ -182,13 +186,17 @@ void apply_override(Node& root, const Override& given, Problems& problems) {
     if (is_list(path)) return problems.add(place, given.path, "a list can only be given as a whole");
     const KeyFacts* facts = kinds_at(path);
     if (facts && rest.size() > 1 && names_other_kind(*node, *facts, rest.front()))
-      return problems.add(place, given.path, fmt::format("the config does not use '{0}'; give it as a whole: --set {1}='{{{0}: {{...}}}}'",
-                                                         rest.front(), path));
+      return problems.add(place, given.path,
+                          fmt::format("the config does not use '{0}'; give it as a whole: --set {1}='{{{0}: {{...}}}}'",
+                                      rest.front(), path));
     if (facts) node = enter_kind(*node, *facts, given, rest);
     if (!node || rest.empty()) break;
     if (!node->is_map()) {
       if (node->is_null()) *node = map(), node->place = place;
-      else return problems.add(node->place, path, fmt::format("expected a map, found {}; {} cannot go below it", node->describe(), given.origin));
+      else
+        return problems.add(
+            node->place, path,
+            fmt::format("expected a map, found {}; {} cannot go below it", node->describe(), given.origin));
     }
   }
   if (!node || rest.empty()) return;

@@ -11,17 +11,19 @@
 namespace muster::config {
 
 struct Override {
-  std::string path;     ///< "optimizer.lr"
-  std::string origin;   ///< "--set optimizer.lr"
-  Node value;           ///< null: take the key out
+  std::string path;    ///< "optimizer.lr"
+  std::string origin;  ///< "--set optimizer.lr"
+  Node value;          ///< null: take the key out
 };
 
 /// Parses "key=value" texts.
 std::vector<Override> overrides_from_sets(const std::vector<std::string>& sets, Problems& problems);
-/// MUSTER_<SECTION>_<KEY> variables of the environment. One with a section's name in front that names no key is a problem.
+/// MUSTER_<SECTION>_<KEY> variables of the environment. One with a section's name in front that names no key is a
+/// problem.
 std::vector<Override> overrides_from_environment(Problems& problems);
 
-/// Puts a value in. `optimizer.lr` finds its way below the kind that is chosen; keys that exclude the new one are taken out.
+/// Puts a value in. `optimizer.lr` finds its way below the kind that is chosen; keys that exclude the new one are taken
+/// out.
 void apply_override(Node& root, const Override& override_, Problems& problems);
 
 /// Every path an environment variable or --set can name (kinds left out: optimizer.lr).

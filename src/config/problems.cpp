@@ -20,7 +20,8 @@ void Problems::throw_if_any() const {
   if (lines_.empty()) return;
   std::vector<Line> sorted = lines_;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Line& a, const Line& b) {
-    return std::tie(a.place.origin, a.place.line, a.place.column) < std::tie(b.place.origin, b.place.line, b.place.column);
+    return std::tie(a.place.origin, a.place.line, a.place.column) <
+           std::tie(b.place.origin, b.place.line, b.place.column);
   });
   std::vector<std::string> lines;
   for (Line& line : sorted) lines.push_back(std::move(line.text));

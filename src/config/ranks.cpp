@@ -15,27 +15,38 @@ std::vector<std::string> check_ranks(const train::Config& config, int ranks) {
   const auto& p = config.parallel;
   const std::int64_t replicas = p.data > 0 ? p.data : ranks;
   if (p.data > 0 && std::int64_t{p.data} * p.pipeline * p.tensor != ranks)
-    add(fmt::format("parallel.grid: data x pipeline x tensor = {} x {} x {} needs {} ranks, the job has {}; start that many, or set data: auto",
+    add(
+        fmt::format("parallel.grid: data x pipeline x tensor = {} x {} x {} needs {} ranks, the job has {}; start that "
+                    "many, or set data: auto",
                     p.data, p.pipeline, p.tensor, std::int64_t{p.data} * p.pipeline * p.tensor, ranks));
   if (replicas > 1 && p.lr_scaling.empty())
-    add(fmt::format("parallel.lr_scaling: must be stated when more than one replica trains ({} here): none keeps optimizer.lr, "
-                    "linear multiplies it by {}, sqrt by its root", replicas, replicas));
+    add(fmt::format(
+        "parallel.lr_scaling: must be stated when more than one replica trains ({} here): none keeps optimizer.lr, "
+        "linear multiplies it by {}, sqrt by its root",
+        replicas, replicas));
   const std::int64_t batch = config.data.batch, unit = batch_norm_unit(config.model.layers), groups = batch / unit;
   if (batch < replicas) {
-    add(fmt::format("data.batch: fewer samples than ranks: {} samples for {} replicas; raise the batch or use fewer ranks", batch, replicas));
+    add(fmt::format(
+        "data.batch: fewer samples than ranks: {} samples for {} replicas; raise the batch or use fewer ranks", batch,
+        replicas));
     return problems;
   }
   if (groups < replicas)
-    add(fmt::format("data.batch: batch_norm groups of {} cut the batch of {} into {} groups, too few for {} replicas; raise the batch or lower the group",
+    add(
+        fmt::format("data.batch: batch_norm groups of {} cut the batch of {} into {} groups, too few for {} replicas; "
+                    "raise the batch or lower the group",
                     unit, batch, groups, replicas));
   if (config.run.reproducible == "bitwise") {
     const std::int64_t grains = p.grains > 0 ? p.grains : std::min<std::int64_t>(8, groups);
     if (grains < replicas)
-      add(fmt::format("parallel.grains: bitwise mode cuts the batch into {} grains, too few for {} replicas; set parallel.grains to {} or more "
-                      "(other grains, other bits)", grains, replicas, replicas));
+      add(
+          fmt::format("parallel.grains: bitwise mode cuts the batch into {} grains, too few for {} replicas; set "
+                      "parallel.grains to {} or more "
+                      "(other grains, other bits)",
+                      grains, replicas, replicas));
   } else if (groups >= replicas && groups / replicas < config.run.accumulate) {
-    add(fmt::format("run.accumulate: {} micro-batches on each of {} replicas need a batch of at least {}, found {}", config.run.accumulate, replicas,
-                    config.run.accumulate * replicas * unit, batch));
+    add(fmt::format("run.accumulate: {} micro-batches on each of {} replicas need a batch of at least {}, found {}",
+                    config.run.accumulate, replicas, config.run.accumulate * replicas * unit, batch));
   }
   return problems;
 }

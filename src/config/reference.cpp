@@ -53,7 +53,9 @@ class SectionWriter {
     }
     open_ = parts.size() == 3 ? parts[1] : "";
     const std::string text = value ? write_flow(*value) : key.facts.example;
-    out += line_of(fmt::format("{}{}{}:{}{}", is_shown ? "" : "# ", indent, parts.back(), text.empty() ? "" : " ", text), key.facts);
+    out +=
+        line_of(fmt::format("{}{}{}:{}{}", is_shown ? "" : "# ", indent, parts.back(), text.empty() ? "" : " ", text),
+                key.facts);
     return out + group_lines(key.facts, indent + "  ");
   }
 
@@ -63,7 +65,8 @@ class SectionWriter {
 
 std::string layer_lines() {
   std::string out =
-      "\n# Layers: a list of one-key maps, or the bare name where every key has a default: [flatten, {dense: {units: 10}}].\n"
+      "\n# Layers: a list of one-key maps, or the bare name where every key has a default: [flatten, {dense: {units: "
+      "10}}].\n"
       "# Each also takes name: (text). `repeat: {times: 3, layers: [...]}` stands for the layers three times over.\n";
   for (const LayerType& type : layer_types()) {
     LayerDraft draft;
@@ -84,8 +87,10 @@ std::string layer_lines() {
 std::string reference() {
   std::string out =
       "# Every key of a muster config: default, type, unit, meaning. Written by `muster check --print-reference`.\n"
-      "# Precedence: --set section.key=value > environment MUSTER_SECTION_KEY > file > default; an empty value takes a key out.\n"
-      "# Unknown keys are errors. Keys without a default are comments here, or show an example where they must be given.\n";
+      "# Precedence: --set section.key=value > environment MUSTER_SECTION_KEY > file > default; an empty value takes a "
+      "key out.\n"
+      "# Unknown keys are errors. Keys without a default are comments here, or show an example where they must be "
+      "given.\n";
   std::string section;
   SectionWriter writer;
   for (const ConfigKey& key : table()) {

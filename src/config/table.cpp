@@ -28,7 +28,8 @@ std::optional<train::Every> parse_every(const Node& node) {
 
 Node write_every(const train::Every& every) {
   if (every.steps > 0) return scalar(fmt::format("{} step{}", every.steps, every.steps == 1 ? "" : "s"));
-  if (every.epochs > 0) return scalar(fmt::format("{} epoch{}", number_text(every.epochs), every.epochs == 1 ? "" : "s"));
+  if (every.epochs > 0)
+    return scalar(fmt::format("{} epoch{}", number_text(every.epochs), every.epochs == 1 ? "" : "s"));
   return scalar("never");
 }
 
@@ -50,8 +51,8 @@ ConfigKey every_key(const std::string& path, train::Every& (*field)(Config&), co
 const std::vector<ConfigKey>& table() {
   static const std::vector<ConfigKey> all = [] {
     std::vector<ConfigKey> keys;
-    for (const auto section : {run_keys, parallel_keys, device_keys, data_keys, model_keys, optimizer_keys, schedule_keys,
-                               checkpoint_keys, log_keys, eval_keys})
+    for (const auto section : {run_keys, parallel_keys, device_keys, data_keys, model_keys, optimizer_keys,
+                               schedule_keys, checkpoint_keys, log_keys, eval_keys})
       for (ConfigKey& key : section()) keys.push_back(std::move(key));
     for (ConfigKey& key : keys)
       if (!key.get_default) key.get_default = [get = key.get](const Config&) { return get(Config{}); };
@@ -80,7 +81,8 @@ std::string section_meaning(const std::string& section) {
 std::string hint_for(const std::string& path) {
   static const std::vector<std::string> planned{"sweep", "parallel.servers", "parallel.staleness"};
   if (std::find(planned.begin(), planned.end(), path) != planned.end()) return "not available in this version";
-  if (path == "<<" || path.ends_with(".<<")) return "merge keys are not read: write the keys out, or use an alias for the whole value";
+  if (path == "<<" || path.ends_with(".<<"))
+    return "merge keys are not read: write the keys out, or use an alias for the whole value";
   const std::string leaf = path.substr(path.rfind('.') + 1);
   for (const ConfigKey& key : table())
     if (key.facts.path != path && key.facts.path.ends_with("." + leaf))

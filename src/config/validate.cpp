@@ -10,7 +10,8 @@ namespace {
 /// Collects problems of one config with the places of the keys they name.
 class Validator {
  public:
-  Validator(const train::Config& config, const Place& root, Reading& reading) : c_(config), root_(root), reading_(reading) {}
+  Validator(const train::Config& config, const Place& root, Reading& reading)
+      : c_(config), root_(root), reading_(reading) {}
 
   void run() {
     check_length();
@@ -36,7 +37,8 @@ class Validator {
   void check_length() {
     const bool has_epochs = reading_.has("run.epochs"), has_steps = reading_.has("run.steps");
     if (has_epochs && has_steps) add({"run.steps"}, "excludes 'run.epochs': give one of the two");
-    if (!has_epochs && !has_steps) add({"run.epochs"}, "missing the length of training; expected run.epochs or run.steps");
+    if (!has_epochs && !has_steps)
+      add({"run.epochs"}, "missing the length of training; expected run.epochs or run.steps");
   }
 
   void check_unavailable() {
@@ -46,22 +48,30 @@ class Validator {
 
   void check_bitwise() {
     if (!is_bitwise()) {
-      if (c_.parallel.grains > 0) add({"parallel.grains"}, "means nothing without run.reproducible: bitwise; remove it");
+      if (c_.parallel.grains > 0)
+        add({"parallel.grains"}, "means nothing without run.reproducible: bitwise; remove it");
       return;
     }
-    if (c_.parallel.wire == "bf16") add({"parallel.wire"}, "bf16 cannot go with run.reproducible: bitwise; use fp32 or fast");
-    if (c_.device.tune) add({"device.tune"}, "cannot go with run.reproducible: bitwise: the kernels chosen could differ between runs");
-    if (c_.run.accumulate > 1) add({"run.accumulate"}, "cannot go with run.reproducible: bitwise; raise parallel.grains instead");
+    if (c_.parallel.wire == "bf16")
+      add({"parallel.wire"}, "bf16 cannot go with run.reproducible: bitwise; use fp32 or fast");
+    if (c_.device.tune)
+      add({"device.tune"}, "cannot go with run.reproducible: bitwise: the kernels chosen could differ between runs");
+    if (c_.run.accumulate > 1)
+      add({"run.accumulate"}, "cannot go with run.reproducible: bitwise; raise parallel.grains instead");
     if (c_.data.batch > 0 && c_.parallel.grains > c_.data.batch)
-      add({"parallel.grains"}, fmt::format("expected at most data.batch = {}, found {}", c_.data.batch, c_.parallel.grains));
+      add({"parallel.grains"},
+          fmt::format("expected at most data.batch = {}, found {}", c_.data.batch, c_.parallel.grains));
   }
 
   void check_accumulate() {
     if (c_.run.accumulate <= 1) return;
     if (has_global_batch_norm(c_.model.layers))
-      add({"run.accumulate"}, "saves no memory with batch_norm of global scope, which needs the whole batch at once; use scope: {group: k}");
+      add({"run.accumulate"},
+          "saves no memory with batch_norm of global scope, which needs the whole batch at once; use scope: {group: "
+          "k}");
     if (c_.data.batch > 0 && c_.run.accumulate > c_.data.batch)
-      add({"run.accumulate"}, fmt::format("expected at most data.batch = {}, found {}", c_.data.batch, c_.run.accumulate));
+      add({"run.accumulate"},
+          fmt::format("expected at most data.batch = {}, found {}", c_.data.batch, c_.run.accumulate));
   }
 
   void check_sources() {
@@ -72,12 +82,14 @@ class Validator {
       return;
     }
     if (!reading_.has("data.synthetic.samples"))
-      add({"data.synthetic.samples", "data.synthetic.classes", "data.synthetic.shape", "data.synthetic.test_samples"}, "missing; expected integer >= 1");
+      add({"data.synthetic.samples", "data.synthetic.classes", "data.synthetic.shape", "data.synthetic.test_samples"},
+          "missing; expected integer >= 1");
     for (const char* path : {"data.train", "data.test"})
       if (reading_.has(path)) add({path}, "excludes data.synthetic: give one of the two");
     const Shape& shape = c_.data.synthetic.shape;
     if (shape.rank() > 0 && c_.model.input.rank() > 0 && shape != c_.model.input)
-      add({"data.synthetic.shape"}, fmt::format("expected model.input = {}, found {}", c_.model.input.text(), shape.text()));
+      add({"data.synthetic.shape"},
+          fmt::format("expected model.input = {}, found {}", c_.model.input.text(), shape.text()));
     if (c_.model.loss.kind != device::LossSpec::Kind::softmax_cross_entropy)
       add({"model.loss"}, "expected softmax_cross_entropy, as data.synthetic has class labels");
   }
@@ -87,21 +99,29 @@ class Validator {
     const Shape& input = c_.model.input;
     if (input.rank() == 0) return;
     if ((t.random_crop || t.horizontal_flip || t.cutout) && input.rank() != 3)
-      add({"data.transforms"}, fmt::format("augmentation expects images [channels, height, width], found model.input {}", input.text()));
+      add({"data.transforms"},
+          fmt::format("augmentation expects images [channels, height, width], found model.input {}", input.text()));
     else if (t.cutout && t.cutout->size > std::min(input[1], input[2]))
-      add({"data.transforms"}, fmt::format("cutout: a square of {} does not fit into the image {}", t.cutout->size, input.text()));
+      add({"data.transforms"},
+          fmt::format("cutout: a square of {} does not fit into the image {}", t.cutout->size, input.text()));
     const std::int64_t channels = input.rank() == 3 ? input[0] : 0;
-    if (t.normalise && t.normalise->mean.size() > 1 && channels > 0 && t.normalise->mean.size() != static_cast<std::size_t>(channels))
-      add({"data.transforms"}, fmt::format("normalise: expected one value or {} (channels of model.input), found {}", channels, t.normalise->mean.size()));
+    if (t.normalise && t.normalise->mean.size() > 1 && channels > 0 &&
+        t.normalise->mean.size() != static_cast<std::size_t>(channels))
+      add({"data.transforms"}, fmt::format("normalise: expected one value or {} (channels of model.input), found {}",
+                                           channels, t.normalise->mean.size()));
   }
 
   void check_batch_norm() {
     const std::int64_t unit = batch_norm_unit(c_.model.layers);
     if (unit == 1 || c_.data.batch <= 0) return;
     if (c_.data.batch % unit != 0)
-      add({"data.batch"}, fmt::format("expected a multiple of {}, the group of batch_norm (least common multiple of all), found {}", unit, c_.data.batch));
+      add({"data.batch"},
+          fmt::format("expected a multiple of {}, the group of batch_norm (least common multiple of all), found {}",
+                      unit, c_.data.batch));
     else if (is_bitwise() && c_.parallel.grains > c_.data.batch / unit)
-      add({"parallel.grains"}, fmt::format("expected at most {}, the number of batch_norm groups of {} in the batch, found {}", c_.data.batch / unit, unit, c_.parallel.grains));
+      add({"parallel.grains"},
+          fmt::format("expected at most {}, the number of batch_norm groups of {} in the batch, found {}",
+                      c_.data.batch / unit, unit, c_.parallel.grains));
   }
 
   void check_loss() {
@@ -139,11 +159,14 @@ bool has_global_batch_norm(const model::LayerList& layers) {
   return is_found;
 }
 
-void validate(const train::Config& config, const Place& root, Reading& reading) { Validator(config, root, reading).run(); }
+void validate(const train::Config& config, const Place& root, Reading& reading) {
+  Validator(config, root, reading).run();
+}
 
 void derive(train::Config& config) {
   if (config.run.directory.empty()) config.run.directory = "runs/" + config.run.name;
-  if (config.data.synthetic.samples > 0 && config.data.synthetic.shape.rank() == 0) config.data.synthetic.shape = config.model.input;
+  if (config.data.synthetic.samples > 0 && config.data.synthetic.shape.rank() == 0)
+    config.data.synthetic.shape = config.model.input;
   if (config.run.reproducible == "bitwise" && config.device.threads == 0) config.device.threads = 1;
 }
 

@@ -21,14 +21,16 @@ bool read_number(const Node& node, T& out, std::optional<T> (*parse)(std::string
   if (!node.is_scalar()) return add_mismatch(node, expected, path, reading), false;
   if (!node.is_quoted && !limits.zero_word.empty() && node.text == limits.zero_word) return out = T{}, true;
   const std::optional<T> value = node.is_quoted ? std::nullopt : parse(node.text);
-  if (!value || !limits.contains(static_cast<double>(*value))) return add_mismatch(node, expected, path, reading), false;
+  if (!value || !limits.contains(static_cast<double>(*value)))
+    return add_mismatch(node, expected, path, reading), false;
   out = *value;
   return true;
 }
 
 std::optional<int> parse_int(std::string_view text) {
   const auto value = parse_integer(text);
-  if (!value || *value > std::numeric_limits<int>::max() || *value < std::numeric_limits<int>::min()) return std::nullopt;
+  if (!value || *value > std::numeric_limits<int>::max() || *value < std::numeric_limits<int>::min())
+    return std::nullopt;
   return static_cast<int>(*value);
 }
 
@@ -80,8 +82,8 @@ std::string Limits::describe(const std::string& type) const {
   const bool has_least = least > -std::numeric_limits<double>::infinity();
   const bool has_most = most < std::numeric_limits<double>::infinity();
   if (has_least && has_most)
-    return fmt::format("{}{} in {}{}, {}{}", word, type, excludes_least ? "(" : "[", bound_text(least), bound_text(most),
-                       excludes_most ? ")" : "]");
+    return fmt::format("{}{} in {}{}, {}{}", word, type, excludes_least ? "(" : "[", bound_text(least),
+                       bound_text(most), excludes_most ? ")" : "]");
   if (has_least) return fmt::format("{}{} {} {}", word, type, excludes_least ? ">" : ">=", bound_text(least));
   if (has_most) return fmt::format("{}{} {} {}", word, type, excludes_most ? "<" : "<=", bound_text(most));
   return word + type;
@@ -131,13 +133,15 @@ bool read_value(const Node& node, std::string& out, const Limits& limits, const 
     return std::find(words.begin(), words.end(), node.text) != words.end();
   };
   if (is_among(limits.unavailable)) {
-    reading.problems.add(node.place, path, fmt::format("'{}' is not available in this version; expected {}", node.text,
-                                                       limits.describe("text")));
+    reading.problems.add(
+        node.place, path,
+        fmt::format("'{}' is not available in this version; expected {}", node.text, limits.describe("text")));
     return false;
   }
   if (!limits.choices.empty() && !is_among(limits.choices)) {
-    reading.problems.add(node.place, path, fmt::format("expected {}, found {}{}", limits.describe("text"), node.describe(),
-                                                       did_you_mean(node.text, limits.choices)));
+    reading.problems.add(node.place, path,
+                         fmt::format("expected {}, found {}{}", limits.describe("text"), node.describe(),
+                                     did_you_mean(node.text, limits.choices)));
     return false;
   }
   out = node.text;
@@ -152,7 +156,8 @@ bool read_value(const Node& node, Shape& out, const Limits&, const std::string& 
   return true;
 }
 
-bool read_value(const Node& node, std::vector<double>& out, const Limits& limits, const std::string& path, Reading& reading) {
+bool read_value(const Node& node, std::vector<double>& out, const Limits& limits, const std::string& path,
+                Reading& reading) {
   if (!node.is_scalar()) return read_list(node, out, limits, type_name(out), path, reading);
   double value = 0;
   if (!read_value(node, value, limits, path, reading)) return false;
@@ -160,11 +165,13 @@ bool read_value(const Node& node, std::vector<double>& out, const Limits& limits
   return true;
 }
 
-bool read_value(const Node& node, std::vector<std::string>& out, const Limits& limits, const std::string& path, Reading& reading) {
+bool read_value(const Node& node, std::vector<std::string>& out, const Limits& limits, const std::string& path,
+                Reading& reading) {
   return read_list(node, out, limits, type_name(out), path, reading);
 }
 
-bool read_value(const Node& node, std::array<std::int64_t, 2>& out, const Limits& limits, const std::string& path, Reading& reading) {
+bool read_value(const Node& node, std::array<std::int64_t, 2>& out, const Limits& limits, const std::string& path,
+                Reading& reading) {
   std::int64_t both = 0;
   if (node.is_scalar()) {
     if (!read_value(node, both, limits, path, reading)) return false;

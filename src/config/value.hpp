@@ -32,10 +32,10 @@ struct Limits {
   double most = std::numeric_limits<double>::infinity();
   bool excludes_least = false;
   bool excludes_most = false;
-  std::vector<std::string> choices{};    ///< of a text
+  std::vector<std::string> choices{};      ///< of a text
   std::vector<std::string> unavailable{};  ///< planned choices: "not available in this version"
-  std::string zero_word{};               ///< a word for the value 0, e.g. "auto"
-  bool omits_zero = false;               ///< the value 0 means: not stated
+  std::string zero_word{};                 ///< a word for the value 0, e.g. "auto"
+  bool omits_zero = false;                 ///< the value 0 means: not stated
 
   bool contains(double value) const;
   /// "integer >= 1", "number in [0, 1)", "mirrored | multi_worker_mirrored".
@@ -62,12 +62,16 @@ bool read_value(const Node& node, float& out, const Limits& limits, const std::s
 bool read_value(const Node& node, double& out, const Limits& limits, const std::string& path, Reading& reading);
 bool read_value(const Node& node, std::string& out, const Limits& limits, const std::string& path, Reading& reading);
 bool read_value(const Node& node, Shape& out, const Limits& limits, const std::string& path, Reading& reading);
-bool read_value(const Node& node, std::vector<double>& out, const Limits& limits, const std::string& path, Reading& reading);
-bool read_value(const Node& node, std::vector<std::string>& out, const Limits& limits, const std::string& path, Reading& reading);
+bool read_value(const Node& node, std::vector<double>& out, const Limits& limits, const std::string& path,
+                Reading& reading);
+bool read_value(const Node& node, std::vector<std::string>& out, const Limits& limits, const std::string& path,
+                Reading& reading);
 /// One number for both axes, or [height, width].
-bool read_value(const Node& node, std::array<std::int64_t, 2>& out, const Limits& limits, const std::string& path, Reading& reading);
+bool read_value(const Node& node, std::array<std::int64_t, 2>& out, const Limits& limits, const std::string& path,
+                Reading& reading);
 /// [begin, end)
-bool read_value(const Node& node, std::optional<Range>& out, const Limits& limits, const std::string& path, Reading& reading);
+bool read_value(const Node& node, std::optional<Range>& out, const Limits& limits, const std::string& path,
+                Reading& reading);
 
 std::optional<Node> write_value(bool value, const Limits& limits);
 std::optional<Node> write_value(int value, const Limits& limits);

@@ -13,7 +13,7 @@ inline constexpr int no_storage = -1;
 
 /// After the op's backward: destination += source (the second and later readers of a value add their share).
 struct Accumulation {
-  int destination;           // storages
+  int destination;  // storages
   int source;
   device::TensorDesc desc;
 };
@@ -32,7 +32,10 @@ struct Program::Compiled {
   std::span<double> forward_statistics;
   std::span<double> backward_statistics;
   // the same, bound
-  struct BoundAccumulation { void* destination; const void* source; };
+  struct BoundAccumulation {
+    void* destination;
+    const void* source;
+  };
   std::vector<BoundAccumulation> bound_accumulations;
 };
 

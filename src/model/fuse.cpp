@@ -26,7 +26,8 @@ class Fuser {
   std::size_t readers(int of) const {
     std::size_t count = 0;
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-      if (!is_removed_[i]) count += static_cast<std::size_t>(std::count(nodes_[i].inputs.begin(), nodes_[i].inputs.end(), of));
+      if (!is_removed_[i])
+        count += static_cast<std::size_t>(std::count(nodes_[i].inputs.begin(), nodes_[i].inputs.end(), of));
     return count;
   }
 
@@ -34,7 +35,8 @@ class Fuser {
   void join_flatten(int i) {
     if (!std::holds_alternative<DenseSpec>(node(i).spec)) return;
     const int source = node(i).inputs[0];
-    if (source == network_input || !std::holds_alternative<ReshapeSpec>(node(source).spec) || readers(source) != 1) return;
+    if (source == network_input || !std::holds_alternative<ReshapeSpec>(node(source).spec) || readers(source) != 1)
+      return;
     node(i).inputs[0] = node(source).inputs[0];
     is_removed_[static_cast<std::size_t>(source)] = true;
   }

@@ -1,5 +1,5 @@
-// Start values of parameters. Every element is a pure function of (seed, parameter index, element), so neither ranks nor
-// layouts matter. Glorot and Bengio 2010; He et al. 2015; LeCun et al. 1998.
+// Start values of parameters. Every element is a pure function of (seed, parameter index, element), so neither ranks
+// nor layouts matter. Glorot and Bengio 2010; He et al. 2015; LeCun et al. 1998.
 #include <muster/base/error.hpp>
 #include <muster/base/rng.hpp>
 #include <muster/model/network.hpp>
@@ -34,7 +34,8 @@ Draw draw_for(const ParamInfo& param) {
       {"lecun_normal", {Draw::Kind::normal, std::sqrt(1.0 / in)}},
   };
   const auto found = by_name.find(param.initializer.name);
-  if (found == by_name.end()) fail(ExitCode::usage, "parameter '{}': unknown initializer '{}'", param.name, param.initializer.name);
+  if (found == by_name.end())
+    fail(ExitCode::usage, "parameter '{}': unknown initializer '{}'", param.name, param.initializer.name);
   return found->second;
 }
 
@@ -49,8 +50,9 @@ float truncated(std::uint64_t seed, int index, std::uint64_t element) {
 }  // namespace
 
 std::vector<std::string> initializer_names() {
-  return {"default",        "zeros",         "ones",       "constant",  "uniform",       "normal",      "truncated_normal",
-          "glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "lecun_uniform", "lecun_normal"};
+  return {"default",          "zeros",          "ones",          "constant",   "uniform",   "normal",
+          "truncated_normal", "glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "lecun_uniform",
+          "lecun_normal"};
 }
 
 void initialise(const ParamInfo& param, int index, std::uint64_t seed, std::span<float> plain) {
@@ -59,10 +61,18 @@ void initialise(const ParamInfo& param, int index, std::uint64_t seed, std::span
   const float scale = static_cast<float>(draw.scale);
   for (std::size_t e = 0; e < plain.size(); ++e) {
     switch (draw.kind) {
-      case Draw::Kind::constant: plain[e] = scale; break;
-      case Draw::Kind::uniform: plain[e] = (2.0f * stream.uniform(e) - 1.0f) * scale; break;
-      case Draw::Kind::normal: plain[e] = stream.normal(e) * scale; break;
-      case Draw::Kind::truncated_normal: plain[e] = truncated(seed, index, e) * scale; break;
+      case Draw::Kind::constant:
+        plain[e] = scale;
+        break;
+      case Draw::Kind::uniform:
+        plain[e] = (2.0f * stream.uniform(e) - 1.0f) * scale;
+        break;
+      case Draw::Kind::normal:
+        plain[e] = stream.normal(e) * scale;
+        break;
+      case Draw::Kind::truncated_normal:
+        plain[e] = truncated(seed, index, e) * scale;
+        break;
     }
   }
 }

@@ -15,7 +15,8 @@ bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.
 MemoryPlan plan_memory(const std::vector<Lifetime>& buffers) {
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
 
   MemoryPlan plan{std::vector<std::size_t>(buffers.size(), 0), 0};
   std::vector<std::size_t> placed;  // in order of address

@@ -1,5 +1,5 @@
-// From the layer list to the graph of ops. One visit function per layer type; each appends nodes and returns the index of
-// its result. Shape errors are caught here to say which layer it was.
+// From the layer list to the graph of ops. One visit function per layer type; each appends nodes and returns the index
+// of its result. Shape errors are caught here to say which layer it was.
 #include <muster/model/network.hpp>
 
 #include <muster/base/error.hpp>
@@ -73,8 +73,12 @@ class Builder {
       spec.padding = same_padding(shape_of(input), spec.kernel, spec.stride, {1, 1});
     return add_node(layer, spec, {input});
   }
-  int visit(const LayerSpec& layer, const BatchNormLayer& options, int input) { return add_node(layer, options.op, {input}); }
-  int visit(const LayerSpec& layer, const LayerNormLayer& options, int input) { return add_node(layer, options.op, {input}); }
+  int visit(const LayerSpec& layer, const BatchNormLayer& options, int input) {
+    return add_node(layer, options.op, {input});
+  }
+  int visit(const LayerSpec& layer, const LayerNormLayer& options, int input) {
+    return add_node(layer, options.op, {input});
+  }
   int visit(const LayerSpec& layer, const ActivationLayer& options, int input) {
     return add_node(layer, options.op, {input});
   }
@@ -86,7 +90,9 @@ class Builder {
   int visit(const LayerSpec& layer, const FlattenLayer&, int input) {
     return add_node(layer, device::ReshapeSpec{Shape{shape_of(input).elements()}}, {input});
   }
-  int visit(const LayerSpec& layer, const ReshapeLayer& options, int input) { return add_node(layer, options.op, {input}); }
+  int visit(const LayerSpec& layer, const ReshapeLayer& options, int input) {
+    return add_node(layer, options.op, {input});
+  }
   int visit(const LayerSpec& layer, const ResidualLayer&, int input) {
     std::vector<int> ends;
     for (const LayerList& branch : layer.branches) ends.push_back(add_list(branch, input));
@@ -168,7 +174,8 @@ class Builder {
 
 Network build_network(const ModelOptions& options) {
   if (options.input.rank() == 0 || options.input.elements() <= 0)
-    fail(ExitCode::usage, "model.input: expected the shape of one sample, e.g. [1, 28, 28], found {}", options.input.text());
+    fail(ExitCode::usage, "model.input: expected the shape of one sample, e.g. [1, 28, 28], found {}",
+         options.input.text());
   Builder builder(options);
   const int output = builder.add_list(options.layers, network_input);
   Network network = builder.finish(output);
@@ -217,7 +224,8 @@ std::vector<std::string> describe(const Network& network) {
   for (const Node& node : network.nodes) {
     std::int64_t count = 0;
     for (int param : node.params) count += network.params[static_cast<std::size_t>(param)].shape.elements();
-    lines.push_back(fmt::format("{:<40} {:<12} {:<18} {:>10}", node.name, device::name_of(node.spec), node.output.text(), count));
+    lines.push_back(
+        fmt::format("{:<40} {:<12} {:<18} {:>10}", node.name, device::name_of(node.spec), node.output.text(), count));
   }
   return lines;
 }

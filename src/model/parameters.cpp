@@ -38,7 +38,8 @@ void ParameterStore::initialise(std::uint64_t seed) {
     model::initialise(network_.params[p], static_cast<int>(p), seed, plain);
     from_plain(static_cast<int>(p), plain, weights());
   }
-  for (std::size_t s = 0; s < states_.size(); ++s) std::fill(states_[s].begin(), states_[s].end(), network_.states[s].initial);
+  for (std::size_t s = 0; s < states_.size(); ++s)
+    std::fill(states_[s].begin(), states_[s].end(), network_.states[s].initial);
 }
 
 std::vector<float> ParameterStore::to_plain(int param, std::span<const float> arena) const {

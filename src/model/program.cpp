@@ -37,7 +37,8 @@ void Program::make_ops(const std::vector<device::TensorDesc>& fixed_params) {
     bool is_trained = !node.params.empty();
     for (int source : node.inputs) {
       const bool wants = source != network_input && needs_grad[static_cast<std::size_t>(source)];
-      request.inputs.push_back(source == network_input ? input_desc_ : ops_[static_cast<std::size_t>(source)]->op->output());
+      request.inputs.push_back(source == network_input ? input_desc_
+                                                       : ops_[static_cast<std::size_t>(source)]->op->output());
       request.wants_input_grad.push_back(wants && options_.is_training);
       is_trained = is_trained || wants;
     }
@@ -128,7 +129,8 @@ void Program::plan_backward(const ParameterStore& store) {
       backward_calls_.push_back({node, phase});
       if (phase + 1 < phases) end_segment(c.backward_statistics, finished - announced >= options_.bucket_elements);
     }
-    for (int param : network_.nodes[static_cast<std::size_t>(node)].params) finished = std::max(finished, store.slice(param).end);
+    for (int param : network_.nodes[static_cast<std::size_t>(node)].params)
+      finished = std::max(finished, store.slice(param).end);
     if (finished - announced >= options_.bucket_elements) end_segment({}, true);
   }
   finished = store.elements();
@@ -156,7 +158,8 @@ void Program::backward(std::size_t segment, const device::RunContext& context, c
     c.op->backward(call.phase, context);
     if (call.phase + 1 == c.op->traits().backward_phases)
       for (std::size_t a = 0; a < c.accumulations.size(); ++a)
-        backend_.accumulate(c.bound_accumulations[a].destination, c.bound_accumulations[a].source, c.accumulations[a].desc);
+        backend_.accumulate(c.bound_accumulations[a].destination, c.bound_accumulations[a].source,
+                            c.accumulations[a].desc);
     after_op();
   }
 }
@@ -164,7 +167,8 @@ void Program::backward(std::size_t segment, const device::RunContext& context, c
 namespace {
 
 /// Adds to `result` how often the right class is the largest, or among the k largest, of each row. Ties count against.
-void count_correct(const float* rows, const std::int32_t* labels, std::int64_t classes, int top_k, MicroBatchResult& result) {
+void count_correct(const float* rows, const std::int32_t* labels, std::int64_t classes, int top_k,
+                   MicroBatchResult& result) {
   for (std::int64_t r = 0; r < result.rows; ++r) {
     const float* row = rows + r * classes;
     const float right = row[labels[r]];
@@ -192,7 +196,8 @@ MicroBatchResult Program::loss(const device::RunContext& context) {
       read_output(plain_output_.data());
       rows = plain_output_.data();
     }
-    count_correct(rows, reinterpret_cast<const std::int32_t*>(targets_.data()), network_.output[0], network_.top_k, result);
+    count_correct(rows, reinterpret_cast<const std::int32_t*>(targets_.data()), network_.output[0], network_.top_k,
+                  result);
   }
   return result;
 }
@@ -209,8 +214,9 @@ std::vector<std::string> Program::describe() const {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     const auto& output = ops_[i]->op->output();
-    lines.push_back(fmt::format("{:<40} {:<12} {:<28} {}", network_.nodes[i].name, device::name_of(network_.nodes[i].spec),
-                                ops_[i]->op->implementation(), output.is_plain() ? "plain" : output.layout->describe()));
+    lines.push_back(fmt::format("{:<40} {:<12} {:<28} {}", network_.nodes[i].name,
+                                device::name_of(network_.nodes[i].spec), ops_[i]->op->implementation(),
+                                output.is_plain() ? "plain" : output.layout->describe()));
   }
   return lines;
 }

@@ -1,6 +1,6 @@
-// Where every buffer of a program lies. Time runs over the ops: forward of node i at i, the loss at N, backward of node i
-// at 2N - i. A value lives from its writing to its last reading; values share storage where a later one may overwrite an
-// earlier one (in-place ops) or equals it (the gradient that an add passes on).
+// Where every buffer of a program lies. Time runs over the ops: forward of node i at i, the loss at N, backward of node
+// i at 2N - i. A value lives from its writing to its last reading; values share storage where a later one may overwrite
+// an earlier one (in-place ops) or equals it (the gradient that an add passes on).
 #include <muster/model/program.hpp>
 
 #include "model/compiled.hpp"
@@ -62,7 +62,8 @@ void Program::plan_storage() {
     Compiled& c = op_at(i);
     const OpTraits& traits = c.op->traits();
     int last = i == count - 1 ? count : i;
-    for (const Reader& reader : readers[static_cast<std::size_t>(i)]) last = std::max(last, last_use_by(reader.node, reader.input));
+    for (const Reader& reader : readers[static_cast<std::size_t>(i)])
+      last = std::max(last, last_use_by(reader.node, reader.input));
     if (c.runs_backward && traits.backward_reads_output) last = std::max(last, backward_time(i));
 
     const int source = node_at(i).inputs[0];
@@ -136,7 +137,8 @@ void Program::bind_buffers(ParameterStore& store, std::span<float> gradients) {
     const Node& node = network_.nodes[i];
     device::OpBuffers buffers;
     for (int source : node.inputs)
-      buffers.inputs.push_back(source == network_input ? input_ : address(ops_[static_cast<std::size_t>(source)]->output));
+      buffers.inputs.push_back(source == network_input ? input_
+                                                       : address(ops_[static_cast<std::size_t>(source)]->output));
     buffers.output = address(c.output);
     buffers.output_grad = address(c.output_grad);
     for (std::size_t k = 0; k < node.inputs.size(); ++k)
@@ -150,7 +152,8 @@ void Program::bind_buffers(ParameterStore& store, std::span<float> gradients) {
     buffers.saved = address(c.saved);
     buffers.scratch = address(scratch_storage_);
     c.op->bind(buffers);
-    for (const Accumulation& a : c.accumulations) c.bound_accumulations.push_back({address(a.destination), address(a.source)});
+    for (const Accumulation& a : c.accumulations)
+      c.bound_accumulations.push_back({address(a.destination), address(a.source)});
   }
   output_ = address(ops_.back()->output);
   output_grad_ = options_.is_training ? address(ops_.back()->output_grad) : nullptr;

@@ -13,7 +13,10 @@ namespace muster::model {
 
 class StoragePlan {
  public:
-  struct Value { int first; int last; };
+  struct Value {
+    int first;
+    int last;
+  };
 
   /// A storage of its own for a value that lives from `first` to `last`; returns its id.
   int add(std::size_t bytes, int first, int last) {
@@ -26,11 +29,12 @@ class StoragePlan {
     return std::all_of(values.begin(), values.end(), [&](const Value& v) { return v.last <= time; });
   }
   void join(int storage, int first, int last) { at(storage).values.push_back({first, last}); }
-  /// Joins a value that equals what the storage holds and is added to at the times `writes`, if nobody is harmed: no other
-  /// value there is read after such a write, and no write to another one comes before this value's last reading.
+  /// Joins a value that equals what the storage holds and is added to at the times `writes`, if nobody is harmed: no
+  /// other value there is read after such a write, and no write to another one comes before this value's last reading.
   bool join_equal(int storage, int first, int last, const std::vector<int>& writes) {
     Storage& s = at(storage);
-    const bool harms_others = std::any_of(writes.begin(), writes.end(), [&](int w) { return !is_free_after(storage, w); });
+    const bool harms_others =
+        std::any_of(writes.begin(), writes.end(), [&](int w) { return !is_free_after(storage, w); });
     const bool is_harmed = std::any_of(s.writes.begin(), s.writes.end(), [&](int w) { return w > first && w < last; });
     if (harms_others || is_harmed) return false;
     s.values.push_back({first, last});
@@ -43,7 +47,8 @@ class StoragePlan {
     std::vector<Lifetime> lifetimes;
     for (const Storage& s : storages_) {
       Lifetime life{s.bytes, s.values[0].first, s.values[0].last};
-      for (const Value& v : s.values) life.first = std::min(life.first, v.first), life.last = std::max(life.last, v.last);
+      for (const Value& v : s.values)
+        life.first = std::min(life.first, v.first), life.last = std::max(life.last, v.last);
       lifetimes.push_back(life);
     }
     return plan_memory(lifetimes);

@@ -28,7 +28,8 @@ std::int64_t widest_statistics(const model::Program& program, std::int64_t defer
 }
 
 std::unique_ptr<parallel::GradientReducer> make_reducer(const Config& config, comm::Communicator& data,
-                                                        const parallel::GrainPlan& plan, std::int64_t elements, int threads) {
+                                                        const parallel::GrainPlan& plan, std::int64_t elements,
+                                                        int threads) {
   const parallel::ReducerOptions options{
       elements, config.parallel.wire == "bf16" ? parallel::Wire::bf16 : parallel::Wire::fp32, threads};
   if (config.parallel.strategy == "multi_worker_mirrored") return parallel::make_multi_worker(data, plan, options);
@@ -54,7 +55,10 @@ int thread_count(const Config& config, int cores_allowed) {
 }
 
 Replica::Replica(const Config& given, comm::Communicator& communicator, std::int64_t dataset_size, int thread_number)
-    : config(given), data(communicator), threads(thread_number), network(model::build_network(given.model)),
+    : config(given),
+      data(communicator),
+      threads(thread_number),
+      network(model::build_network(given.model)),
       plan(grain_plan(given, network, communicator.size(), communicator.rank())) {
   device::DeviceOptions device_options = config.device;
   device_options.threads = threads;
@@ -76,12 +80,15 @@ Replica::Replica(const Config& given, comm::Communicator& communicator, std::int
 
   optimizer = optim::make_optimizer(config.optimizer);
   for (std::size_t slot = 0; slot < optimizer->slots().size(); ++slot) {
-    state_buffers.push_back(backend->allocate(static_cast<std::size_t>(std::max<std::int64_t>(store->elements(), 1)) * sizeof(float)));
-    optimizer_state.emplace_back(static_cast<float*>(state_buffers.back()->data()), static_cast<std::size_t>(store->elements()));
+    state_buffers.push_back(
+        backend->allocate(static_cast<std::size_t>(std::max<std::int64_t>(store->elements(), 1)) * sizeof(float)));
+    optimizer_state.emplace_back(static_cast<float*>(state_buffers.back()->data()),
+                                 static_cast<std::size_t>(store->elements()));
   }
   runs = store->runs(config.optimizer.no_decay);
-  step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *statistics, *optimizer, optimizer_state,
-                                          runs, plan, config.run.seed, config.optimizer.clip_norm, threads});
+  step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *statistics, *optimizer,
+                                          optimizer_state, runs, plan, config.run.seed, config.optimizer.clip_norm,
+                                          threads});
 }
 
 void Replica::close() {
@@ -90,16 +97,19 @@ void Replica::close() {
 }
 
 std::vector<std::string> Replica::describe() const {
-  const auto bytes = [](std::int64_t floats) { return human_bytes(static_cast<std::uint64_t>(floats) * sizeof(float)); };
+  const auto bytes = [](std::int64_t floats) {
+    return human_bytes(static_cast<std::uint64_t>(floats) * sizeof(float));
+  };
   return {
       fmt::format("network     {} layers, {} parameters, {:.3g} GFLOP per sample forward", network.nodes.size(),
                   network.parameter_count(), network.forward_flops() * 1e-9),
       fmt::format("device      {}, {} thread{} per rank", backend->describe(), threads, threads == 1 ? "" : "s"),
-      fmt::format("batch       {} in {} grain{}, {} replica{}", config.data.batch, plan.grains, plan.grains == 1 ? "" : "s",
-                  plan.replicas, plan.replicas == 1 ? "" : "s"),
+      fmt::format("batch       {} in {} grain{}, {} replica{}", config.data.batch, plan.grains,
+                  plan.grains == 1 ? "" : "s", plan.replicas, plan.replicas == 1 ? "" : "s"),
       fmt::format("reduction   {}", reducer->describe()),
-      fmt::format("memory      parameters {}, gradients {}, optimizer {}, activations {} per rank", bytes(store->elements()),
-                  bytes(store->elements() * reducer->partials()), bytes(store->elements() * static_cast<std::int64_t>(optimizer_state.size())),
+      fmt::format("memory      parameters {}, gradients {}, optimizer {}, activations {} per rank",
+                  bytes(store->elements()), bytes(store->elements() * reducer->partials()),
+                  bytes(store->elements() * static_cast<std::int64_t>(optimizer_state.size())),
                   human_bytes(programs->arena_bytes())),
   };
 }

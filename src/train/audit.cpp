@@ -37,7 +37,8 @@ void EpochAudit::finish_epoch(comm::Communicator& data, std::int64_t epoch, std:
       fail(ExitCode::internal,
            "epoch {}: the ranks together used {} samples of {}, check sums {} and {}, expected {} and {}: a sample was "
            "missed or used twice",
-           epoch, found[0], size, static_cast<std::uint64_t>(found[1]), static_cast<std::uint64_t>(found[2]), expected[1], expected[2]);
+           epoch, found[0], size, static_cast<std::uint64_t>(found[1]), static_cast<std::uint64_t>(found[2]),
+           expected[1], expected[2]);
   }
   sums_ = {};
 }

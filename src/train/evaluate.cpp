@@ -84,8 +84,9 @@ EvalResult Evaluator::run(bool wants_confusion) {
       if (wants_confusion && has_labels) {
         output.resize(static_cast<std::size_t>(batch->rows.size() * classes));
         p.read_output(output.data());
-        count_confusion(output, {static_cast<const std::int32_t*>(batch->targets), static_cast<std::size_t>(batch->rows.size())},
-                        classes, result.confusion);
+        count_confusion(
+            output, {static_cast<const std::int32_t*>(batch->targets), static_cast<std::size_t>(batch->rows.size())},
+            classes, result.confusion);
       }
     }
     if (++batches % batches_between_stop_polls == 0) {

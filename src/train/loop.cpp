@@ -1,5 +1,5 @@
-// The run around the step: start-up checks, resume, the loop over batches, intervals, evaluations, checkpoints, the end.
-// Everything that may fail on one rank only goes through together(), so all ranks end alike.
+// The run around the step: start-up checks, resume, the loop over batches, intervals, evaluations, checkpoints, the
+// end. Everything that may fail on one rank only goes through together(), so all ranks end alike.
 #include <muster/train/loop.hpp>
 
 #include <muster/base/clock.hpp>
@@ -25,7 +25,8 @@ namespace {
 /// Steps between two events; 0: never.
 std::int64_t interval_steps(const Every& every, std::int64_t steps_per_epoch) {
   if (every.steps > 0) return every.steps;
-  if (every.epochs > 0) return std::max<std::int64_t>(std::llround(every.epochs * static_cast<double>(steps_per_epoch)), 1);
+  if (every.epochs > 0)
+    return std::max<std::int64_t>(std::llround(every.epochs * static_cast<double>(steps_per_epoch)), 1);
   return 0;
 }
 
@@ -89,13 +90,15 @@ void Run::start() {
   session_.set_deadline(config_.run.deadline_s);
   const int threads = thread_count(config_, session_.launch().cores_allowed);
   together(world_, "launch check", [&] {
-    if (const auto problems = config::check_ranks(config_, world_.size()); !problems.empty()) throw Error(ExitCode::usage, join(problems, "\n"));
+    if (const auto problems = config::check_ranks(config_, world_.size()); !problems.empty())
+      throw Error(ExitCode::usage, join(problems, "\n"));
     comm::check_launch(session_, threads, config_.parallel.allow_oversubscribe);
   });
   together(world_, "opening the data", [&] { open_data(); });
   together(world_, "assembling the network", [&] {
     replica_ = std::make_unique<Replica>(config_, world_, dataset_size_, threads);
-    schedule_ = std::make_unique<optim::Schedule>(config_.schedule, total_steps_, static_cast<double>(steps_per_epoch_));
+    schedule_ =
+        std::make_unique<optim::Schedule>(config_.schedule, total_steps_, static_cast<double>(steps_per_epoch_));
   });
   together(world_, "run directory", [&] {
     if (!is_rank_0()) return;
@@ -109,7 +112,8 @@ void Run::start() {
     if (is_rank_0()) metrics_ = MetricsWriter(directory() / "metrics.jsonl", flags_.is_resumed ? step_ : -1);
   });
   base_lr_ = config_.optimizer.lr * optim::lr_scaling_factor(config_.parallel.lr_scaling, world_.size());
-  evaluator_ = std::make_unique<Evaluator>(config_, replica_->network, *replica_->backend, *replica_->store, world_, replica_->threads);
+  evaluator_ = std::make_unique<Evaluator>(config_, replica_->network, *replica_->backend, *replica_->store, world_,
+                                           replica_->threads);
 
   dataset::QueueOptions options;
   options.seed = config_.run.seed;
@@ -129,20 +133,23 @@ void Run::open_data() {
   data_ = dataset::open_train(config_.data, config_.run.seed);
   dataset_size_ = data_->size();
   if (dataset_size_ < world_.size())
-    fail(ExitCode::data, "{}: {} samples for {} ranks: expected at least one per rank; start fewer ranks", data_->describe(), dataset_size_, world_.size());
+    fail(ExitCode::data, "{}: {} samples for {} ranks: expected at least one per rank; start fewer ranks",
+         data_->describe(), dataset_size_, world_.size());
   if (data_->input_shape() != config_.model.input)
-    fail(ExitCode::data, "{}: samples have shape {}, model.input says {}", data_->describe(), data_->input_shape().text(), config_.model.input.text());
+    fail(ExitCode::data, "{}: samples have shape {}, model.input says {}", data_->describe(),
+         data_->input_shape().text(), config_.model.input.text());
   const auto network = model::build_network(config_.model);
   has_labels_ = network.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   if (has_labels_ && is_rank_0()) dataset::check_labels(*data_, network.output[0]);
   if (!has_labels_ && data_->target_shape().elements() != network.output.elements())
-    fail(ExitCode::data, "{}: targets have shape {}, the network's output is {}", data_->describe(), data_->target_shape().text(), network.output.text());
+    fail(ExitCode::data, "{}: targets have shape {}, the network's output is {}", data_->describe(),
+         data_->target_shape().text(), network.output.text());
   if (const auto test = dataset::open_test(config_.data, config_.run.seed)) {
     has_test_ = true;
     if (has_labels_ && is_rank_0()) dataset::check_labels(*test, network.output[0]);
     if (test->input_shape() != data_->input_shape())
-      fail(ExitCode::data, "{}: samples have shape {}, those of the training split {}", test->describe(), test->input_shape().text(),
-           data_->input_shape().text());
+      fail(ExitCode::data, "{}: samples have shape {}, those of the training split {}", test->describe(),
+           test->input_shape().text(), data_->input_shape().text());
   }
   steps_per_epoch_ = dataset::steps_per_epoch(dataset_size_, config_.data.batch);
   total_steps_ = config_.run.steps > 0 ? config_.run.steps : config_.run.epochs * steps_per_epoch_;
@@ -164,10 +171,12 @@ void Run::restore() {
 void Run::describe() {
   log::info("run         {} in {}", config_.run.name, directory().string());
   for (const std::string& line : loaded_.table) log::info("config      {}", line);
-  log::info("ranks       {} on {}, {} mode", world_.size(), world_.is_one_node() ? world_.host(0) : "several hosts", config_.run.reproducible);
+  log::info("ranks       {} on {}, {} mode", world_.size(), world_.is_one_node() ? world_.host(0) : "several hosts",
+            config_.run.reproducible);
   for (const std::string& line : replica_->describe()) log::info("{}", line);
   log::info("data        {}", queue_->dataset().describe());
-  log::info("length      {} steps, {} per epoch{}", total_steps_, steps_per_epoch_, step_ > 0 ? fmt::format(", resumed at step {}", step_) : "");
+  log::info("length      {} steps, {} per epoch{}", total_steps_, steps_per_epoch_,
+            step_ > 0 ? fmt::format(", resumed at step {}", step_) : "");
 }
 
 void Run::run_step(const dataset::Batch& batch) {
@@ -191,21 +200,29 @@ void Run::report() {
   const Interval interval = meter_.finish(world_, queue_->stall_s(), replica_->statistics->waited_s());
   last_loss_ = interval.loss;
   const double epoch = static_cast<double>(sample_counter_) / static_cast<double>(dataset_size_);
-  std::string line = fmt::format("step {:>7}/{}  epoch {:6.2f}  loss {:.5f}", step_, total_steps_, epoch, interval.loss);
+  std::string line =
+      fmt::format("step {:>7}/{}  epoch {:6.2f}  loss {:.5f}", step_, total_steps_, epoch, interval.loss);
   if (has_labels_) line += fmt::format("  accuracy {:5.2f} %", 100 * interval.accuracy);
-  line += fmt::format("  lr {:.3g}  {:.0f} samples/s  exposed comm {:.1f} %  input stall {:.1f} %", lr_, interval.samples_per_s,
-                      100 * interval.exposed_comm, 100 * interval.stall);
+  line += fmt::format("  lr {:.3g}  {:.0f} samples/s  exposed comm {:.1f} %  input stall {:.1f} %", lr_,
+                      interval.samples_per_s, 100 * interval.exposed_comm, 100 * interval.stall);
   log::info("{}", line);
-  MetricsLine metrics{{"step", step_},           {"epoch", epoch},    {"samples", sample_counter_},
-                      {"loss", interval.loss},   {"lr", lr_},         {"samples_per_s", interval.samples_per_s},
-                      {"exposed_comm", interval.exposed_comm},        {"input_stall", interval.stall},
-                      {"step_ms_p20", interval.step_ms_p20},          {"step_ms_median", interval.step_ms_median}};
+  MetricsLine metrics{{"step", step_},
+                      {"epoch", epoch},
+                      {"samples", sample_counter_},
+                      {"loss", interval.loss},
+                      {"lr", lr_},
+                      {"samples_per_s", interval.samples_per_s},
+                      {"exposed_comm", interval.exposed_comm},
+                      {"input_stall", interval.stall},
+                      {"step_ms_p20", interval.step_ms_p20},
+                      {"step_ms_median", interval.step_ms_median}};
   if (has_labels_) metrics.emplace_back("accuracy", interval.accuracy);
   if (has_labels_ && replica_->network.top_k > 0) metrics.emplace_back("top_k_accuracy", interval.top_k_accuracy);
   if (config_.optimizer.clip_norm > 0) metrics.emplace_back("grad_norm", interval.grad_norm);
   metrics_.write(metrics);
   if (config_.run.max_loss > 0 && !(interval.loss <= config_.run.max_loss))
-    diverged(fmt::format("the mean loss {} of the last {} steps is above run.max_loss {}", interval.loss, interval.steps, config_.run.max_loss));
+    diverged(fmt::format("the mean loss {} of the last {} steps is above run.max_loss {}", interval.loss,
+                         interval.steps, config_.run.max_loss));
 }
 
 void Run::evaluate() {
@@ -217,7 +234,8 @@ void Run::evaluate() {
   if (!result.is_finite) diverged("the loss on the test split is NaN or Inf");
   std::string line = fmt::format("test        step {}  loss {:.5f}", step_, result.loss);
   if (has_labels_) line += fmt::format("  accuracy {:.2f} %", 100 * result.accuracy);
-  if (replica_->network.top_k > 0) line += fmt::format("  top-{} {:.2f} %", replica_->network.top_k, 100 * result.top_k_accuracy);
+  if (replica_->network.top_k > 0)
+    line += fmt::format("  top-{} {:.2f} %", replica_->network.top_k, 100 * result.top_k_accuracy);
   log::info("{}", line);
   MetricsLine metrics{{"step", step_},
                       {"epoch", static_cast<double>(sample_counter_) / static_cast<double>(dataset_size_)},
@@ -266,8 +284,14 @@ ExitCode Run::finish() {
 
 void Run::diverged(const std::string& how) {
   queue_.reset();
-  const std::string saved = saved_step_ >= 0 ? fmt::format("the checkpoint of step {} is good", saved_step_) : "no checkpoint was written";
-  throw AgreedError(ExitCode::diverged, !is_rank_0() ? "" : fmt::format("diverged at step {}: {}; {}; try a lower optimizer.lr, a warm-up or optimizer.clip_norm", step_, how, saved));
+  const std::string saved =
+      saved_step_ >= 0 ? fmt::format("the checkpoint of step {} is good", saved_step_) : "no checkpoint was written";
+  throw AgreedError(
+      ExitCode::diverged,
+      !is_rank_0()
+          ? ""
+          : fmt::format("diverged at step {}: {}; {}; try a lower optimizer.lr, a warm-up or optimizer.clip_norm",
+                        step_, how, saved));
 }
 
 }  // namespace

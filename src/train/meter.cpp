@@ -19,8 +19,9 @@ void Meter::add(const StepResult& result, double step_s) {
 Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s) {
   const auto microseconds = [](double s) { return static_cast<std::int64_t>(s * 1e6); };
   const double exposed_s = exposed_s_ + waited_s - waited_before_s_;
-  std::array<std::int64_t, 6> sums{sums_.rows,          sums_.loss_units, sums_.correct,
-                                   sums_.top_k_correct, microseconds(exposed_s), microseconds(stall_s - stall_before_s_)};
+  std::array<std::int64_t, 6> sums{
+      sums_.rows,          sums_.loss_units,        sums_.correct,
+      sums_.top_k_correct, microseconds(exposed_s), microseconds(stall_s - stall_before_s_)};
   data.all_reduce(std::span<std::int64_t>(sums), comm::Reduction::sum, "sums of the interval");
 
   Interval interval;

@@ -6,11 +6,13 @@
 
 namespace muster::train {
 
-ReplicaPrograms::ReplicaPrograms(const model::Network& network, device::Backend& backend, const parallel::GrainPlan& plan,
-                                 const model::ProgramOptions& options, std::int64_t batch)
+ReplicaPrograms::ReplicaPrograms(const model::Network& network, device::Backend& backend,
+                                 const parallel::GrainPlan& plan, const model::ProgramOptions& options,
+                                 std::int64_t batch)
     : network_(network), backend_(backend), plan_(plan), options_(options) {
   const auto sizes = plan_.micro_batch_sizes(batch);
-  MUSTER_CHECK(!sizes.empty(), "replica {} of {} has no rows of a full batch of {}", plan_.replica, plan_.replicas, batch);
+  MUSTER_CHECK(!sizes.empty(), "replica {} of {} has no rows of a full batch of {}", plan_.replica, plan_.replicas,
+               batch);
   options_.rows = sizes.back();
   for (std::int64_t size : sizes) options_.rows = std::max(options_.rows, size);
   lead_ = std::make_unique<model::Program>(network_, backend_, options_, std::vector<device::TensorDesc>{});

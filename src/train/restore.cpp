@@ -7,13 +7,16 @@
 
 namespace muster::train {
 
-std::unique_ptr<TrainedNetwork> restore_network(const std::string& run, const std::vector<std::string>& sets, std::int64_t step, int cores_allowed) {
+std::unique_ptr<TrainedNetwork> restore_network(const std::string& run, const std::vector<std::string>& sets,
+                                                std::int64_t step, int cores_allowed) {
   const std::filesystem::path directory(run);
   if (!std::filesystem::exists(directory / "config.yaml"))
-    fail(ExitCode::usage, "{}: expected the directory of a run, found no config.yaml in it; muster train makes one", run);
+    fail(ExitCode::usage, "{}: expected the directory of a run, found no config.yaml in it; muster train makes one",
+         run);
   auto trained = std::make_unique<TrainedNetwork>();
   trained->loaded = config::load((directory / "config.yaml").string(), {sets, false});
-  const CheckpointState state = step >= 0 ? load_checkpoint(directory / "checkpoints" / fmt::format("step-{:08}", step)) : load_newest_checkpoint(directory);
+  const CheckpointState state = step >= 0 ? load_checkpoint(directory / "checkpoints" / fmt::format("step-{:08}", step))
+                                          : load_newest_checkpoint(directory);
   const Config& config = trained->loaded.config;
   trained->step = state.step;
   trained->threads = thread_count(config, cores_allowed);

@@ -1,8 +1,8 @@
 #include <muster/train/signals.hpp>
 
+#include <unistd.h>
 #include <csignal>
 #include <initializer_list>
-#include <unistd.h>
 
 namespace muster::train {
 namespace {
@@ -28,10 +28,14 @@ bool is_stop_requested() { return requested != 0; }
 
 const char* stop_signal_name() {
   switch (requested) {
-    case SIGTERM: return "SIGTERM";
-    case SIGUSR1: return "SIGUSR1";
-    case SIGINT: return "SIGINT";
-    default: return "";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGUSR1:
+      return "SIGUSR1";
+    case SIGINT:
+      return "SIGINT";
+    default:
+      return "";
   }
 }
 

@@ -3,7 +3,8 @@
 //   forward   every micro-batch goes through the network, segment by segment; where the samples of the whole batch need
 //             each other (batch norm) their sums are taken over all replicas before the next segment
 //   loss      and its gradient with respect to the network's output, divided by the global number of samples
-//   backward  the chain rule from the last layer to the first; a bucket of gradients is reduced over the replicas as soon
+//   backward  the chain rule from the last layer to the first; a bucket of gradients is reduced over the replicas as
+//   soon
 //             as its last gradient is ready, while the backward pass goes on
 //   update    every replica applies the same optimizer to the same summed gradient, so the weights stay equal
 //
@@ -20,8 +21,8 @@ namespace muster::train {
 namespace {
 
 // Control words behind the last gradient.
-constexpr std::int64_t stop_word = 0;       // replicas that ask for a stop
-constexpr std::int64_t bad_loss_word = 1;   // micro-batches whose loss is NaN or Inf
+constexpr std::int64_t stop_word = 0;      // replicas that ask for a stop
+constexpr std::int64_t bad_loss_word = 1;  // micro-batches whose loss is NaN or Inf
 
 }  // namespace
 
@@ -29,8 +30,10 @@ Step::Step(const StepParts& parts) : parts_(parts), make_progress_([this] { part
   const auto grains = static_cast<std::size_t>(parts_.plan.grains_of(parts_.plan.replica).size());
   deferred_.resize(grains * parts_.programs.lead().deferred_statistics().size());
   std::size_t width = 0;
-  for (const auto& segment : parts_.programs.lead().forward_segments()) width = std::max(width, segment.statistics.size());
-  for (const auto& segment : parts_.programs.lead().backward_segments()) width = std::max(width, segment.statistics.size());
+  for (const auto& segment : parts_.programs.lead().forward_segments())
+    width = std::max(width, segment.statistics.size());
+  for (const auto& segment : parts_.programs.lead().backward_segments())
+    width = std::max(width, segment.statistics.size());
   totals_.resize(width);
   grain_statistics_.resize(width * grains);
 }
@@ -128,9 +131,10 @@ void Step::update(std::int64_t step, double lr, StepResult& result) {
 
 // ---- the small helpers of the above
 
-/// Replaces the shares of a segment's statistics by their sums over the global batch, in all micro-batches of the wave and
-/// in the lead program, which keeps them for the running values.
-void Step::sum_statistics(Wave& wave, const std::vector<model::Segment>& (model::Program::*segments)() const, std::size_t index) {
+/// Replaces the shares of a segment's statistics by their sums over the global batch, in all micro-batches of the wave
+/// and in the lead program, which keeps them for the running values.
+void Step::sum_statistics(Wave& wave, const std::vector<model::Segment>& (model::Program::*segments)() const,
+                          std::size_t index) {
   const std::span<double> lead = (parts_.programs.lead().*segments)()[index].statistics;
   const std::size_t width = lead.size();
   if (width == 0) return;
@@ -152,7 +156,8 @@ void Step::sum_statistics(Wave& wave, const std::vector<model::Segment>& (model:
 void Step::add_gradient(const MicroBatch& micro, Range slice, bool is_last_segment) {
   const std::span<float> written = parts_.reducer.partial(0);
   if (!micro.program)
-    std::ranges::fill(written.subspan(static_cast<std::size_t>(slice.begin), static_cast<std::size_t>(slice.size())), 0.0f);
+    std::ranges::fill(written.subspan(static_cast<std::size_t>(slice.begin), static_cast<std::size_t>(slice.size())),
+                      0.0f);
   if (is_last_segment) {
     write_control_words(micro);
     slice.end += control_elements;

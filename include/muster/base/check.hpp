@@ -12,15 +12,15 @@ namespace muster {
 }  // namespace muster
 
 /// MUSTER_CHECK(condition, "format", args...): always on, cheap conditions only.
-#define MUSTER_CHECK(condition, ...)                                      \
-  do {                                                                    \
+#define MUSTER_CHECK(condition, ...)                                                \
+  do {                                                                              \
     if (!(condition)) ::muster::fail_check(#condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)
 
 /// MUSTER_CHECK_EQ(a, b): prints both values.
-#define MUSTER_CHECK_EQ(a, b)                                                                    \
-  do {                                                                                           \
-    const auto& muster_a = (a);                                                                  \
-    const auto& muster_b = (b);                                                                  \
+#define MUSTER_CHECK_EQ(a, b)                                                                                       \
+  do {                                                                                                              \
+    const auto& muster_a = (a);                                                                                     \
+    const auto& muster_b = (b);                                                                                     \
     if (!(muster_a == muster_b)) ::muster::fail_check(#a " == " #b, ::fmt::format("{} != {}", muster_a, muster_b)); \
   } while (false)

@@ -23,7 +23,8 @@ class Stopwatch {
 /// A named point in time after which waiting must stop. Everything that waits takes one.
 class Deadline {
  public:
-  Deadline(std::string operation, double limit_s) : operation_(std::move(operation)), limit_s_(limit_s), end_(now_s() + limit_s) {}
+  Deadline(std::string operation, double limit_s)
+      : operation_(std::move(operation)), limit_s_(limit_s), end_(now_s() + limit_s) {}
   bool is_over() const { return now_s() > end_; }
   double elapsed_s() const { return now_s() - (end_ - limit_s_); }
   double limit_s() const { return limit_s_; }

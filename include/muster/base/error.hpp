@@ -17,15 +17,15 @@ namespace muster {
 /// Process exit codes. Stable: scripts depend on them.
 enum class ExitCode : int {
   done = 0,
-  usage = 2,        ///< command line or config
-  data = 3,         ///< datasets
-  launch = 4,       ///< the job's environment does not match what was asked for
-  device = 5,       ///< device failure or out of memory
-  comm = 6,         ///< communication deadline passed or a rank was lost
-  diverged = 7,     ///< NaN, Inf or the loss guard
-  checkpoint = 8,   ///< a checkpoint cannot be written or read
-  internal = 70,    ///< a broken invariant: a defect of muster itself
-  requeue = 75,     ///< stopped by a signal or the wall time, state saved, please start again
+  usage = 2,       ///< command line or config
+  data = 3,        ///< datasets
+  launch = 4,      ///< the job's environment does not match what was asked for
+  device = 5,      ///< device failure or out of memory
+  comm = 6,        ///< communication deadline passed or a rank was lost
+  diverged = 7,    ///< NaN, Inf or the loss guard
+  checkpoint = 8,  ///< a checkpoint cannot be written or read
+  internal = 70,   ///< a broken invariant: a defect of muster itself
+  requeue = 75,    ///< stopped by a signal or the wall time, state saved, please start again
 };
 
 class Error : public std::runtime_error {

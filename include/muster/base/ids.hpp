@@ -14,9 +14,9 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-using WorldRank = Id<struct WorldRankTag>;      ///< rank in the whole job
-using ReplicaIndex = Id<struct ReplicaTag>;     ///< index among data-parallel replicas
-using NodeIndex = Id<struct NodeTag>;           ///< index of a host, in order of its lowest world rank
+using WorldRank = Id<struct WorldRankTag>;   ///< rank in the whole job
+using ReplicaIndex = Id<struct ReplicaTag>;  ///< index among data-parallel replicas
+using NodeIndex = Id<struct NodeTag>;        ///< index of a host, in order of its lowest world rank
 
 /// A half-open range of sample, row, grain or element indices.
 struct Range {

@@ -1,6 +1,6 @@
 // The prefetch thread: reads, decodes and transforms this rank's rows of the coming batches while the current step
-// runs. Owns a fixed ring of batch buffers (nothing is allocated per batch) and the dataset while it runs. next() is for
-// one consumer thread. An exception in the thread is rethrown by next(). The destructor stops and joins the thread.
+// runs. Owns a fixed ring of batch buffers (nothing is allocated per batch) and the dataset while it runs. next() is
+// for one consumer thread. An exception in the thread is rethrown by next(). The destructor stops and joins the thread.
 #pragma once
 
 #include <muster/base/ids.hpp>
@@ -18,19 +18,19 @@ namespace muster::dataset {
 /// One rank's rows of one global batch. Pointers stay valid until the next call of BatchQueue::next().
 struct Batch {
   BatchPosition position;
-  Range rows;                        ///< this rank's rows of the global batch; may be empty
-  const float* inputs = nullptr;     ///< plain float32 [rows, input_shape...], normalised and augmented
-  const void* targets = nullptr;     ///< int32 [rows] or float32 [rows, target_shape...]
-  std::vector<std::int64_t> indices; ///< dataset index of each row
+  Range rows;                         ///< this rank's rows of the global batch; may be empty
+  const float* inputs = nullptr;      ///< plain float32 [rows, input_shape...], normalised and augmented
+  const void* targets = nullptr;      ///< int32 [rows] or float32 [rows, target_shape...]
+  std::vector<std::int64_t> indices;  ///< dataset index of each row
 };
 
 struct QueueOptions {
   std::uint64_t seed = 0;
-  std::int64_t batch = 0;            ///< global batch
-  std::int64_t first_sample = 0;     ///< global sample counter at which to start (resume)
-  std::int64_t last_sample = 0;      ///< stop after this many samples in all; next() then returns null
-  int depth = 2;                     ///< batches held ready
-  bool is_training = true;           ///< shuffle and augment; else in index order, normalise only
+  std::int64_t batch = 0;         ///< global batch
+  std::int64_t first_sample = 0;  ///< global sample counter at which to start (resume)
+  std::int64_t last_sample = 0;   ///< stop after this many samples in all; next() then returns null
+  int depth = 2;                  ///< batches held ready
+  bool is_training = true;        ///< shuffle and augment; else in index order, normalise only
   bool check_finite = true;
   ShuffleOptions shuffle;
   TransformOptions transforms;
@@ -55,8 +55,8 @@ class BatchQueue {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Applies the transforms to one sample. stored: sample as read, plain; out: float32 plain. The augmentation of a sample
-/// depends on (seed, epoch, dataset index) only.
+/// Applies the transforms to one sample. stored: sample as read, plain; out: float32 plain. The augmentation of a
+/// sample depends on (seed, epoch, dataset index) only.
 class Transform {
  public:
   Transform(const TransformOptions& options, const Dataset& dataset, std::uint64_t seed, bool is_training);

@@ -24,16 +24,16 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  virtual const Shape& input_shape() const = 0;    ///< of one sample
-  virtual DType input_dtype() const = 0;           ///< as stored; read() delivers this type
-  virtual const Shape& target_shape() const = 0;   ///< of one sample; rank 0 for class labels
-  virtual bool has_class_labels() const = 0;       ///< int32 targets, else float32
+  virtual const Shape& input_shape() const = 0;   ///< of one sample
+  virtual DType input_dtype() const = 0;          ///< as stored; read() delivers this type
+  virtual const Shape& target_shape() const = 0;  ///< of one sample; rank 0 for class labels
+  virtual bool has_class_labels() const = 0;      ///< int32 targets, else float32
   virtual Statistics statistics() const = 0;
-  virtual std::string describe() const = 0;        ///< "data/fashion.h5:/train/images uint8 [60000, 1, 28, 28] contiguous"
+  virtual std::string describe() const = 0;  ///< "data/fashion.h5:/train/images uint8 [60000, 1, 28, 28] contiguous"
 
-  /// Copies samples indices[i] to inputs + i * sample bytes (stored type, plain) and their targets (int32 or float32) to
-  /// targets + i * target bytes. Throws Error(data) naming file, dataset and index.
-  /// inputs or targets may be null: not wanted.
+  /// Copies samples indices[i] to inputs + i * sample bytes (stored type, plain) and their targets (int32 or float32)
+  /// to targets + i * target bytes. Throws Error(data) naming file, dataset and index. inputs or targets may be null:
+  /// not wanted.
   virtual void read(std::span<const std::int64_t> indices, void* inputs, void* targets) = 0;
 };
 

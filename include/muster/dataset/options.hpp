@@ -14,31 +14,39 @@ namespace muster::dataset {
 /// One split: files joined in the order given, datasets by name inside them, optionally only an index range.
 struct SourceOptions {
   std::vector<std::string> files;
-  std::string inputs = "images";      ///< dataset path inside each file, [n, ...] uint8 or float32 (any integer or float type)
-  std::string targets = "labels";     ///< dataset path, [n] integers or [n, k...] floats
-  std::optional<Range> range;         ///< only these samples (split by index range)
+  std::string inputs =
+      "images";  ///< dataset path inside each file, [n, ...] uint8 or float32 (any integer or float type)
+  std::string targets = "labels";  ///< dataset path, [n] integers or [n, k...] floats
+  std::optional<Range> range;      ///< only these samples (split by index range)
   bool is_set() const { return !files.empty(); }
 };
 
 /// A source made of numbers instead of files, to find the ceiling of the input path and for tests.
 struct SyntheticOptions {
-  std::int64_t samples = 0;           ///< 0: not synthetic
+  std::int64_t samples = 0;  ///< 0: not synthetic
   std::int64_t test_samples = 0;
-  std::int64_t classes = 10;          ///< labels are drawn; class means are separable so that training converges
-  Shape shape;                        ///< of one sample
+  std::int64_t classes = 10;  ///< labels are drawn; class means are separable so that training converges
+  Shape shape;                ///< of one sample
 };
 
-struct NormaliseOptions {             ///< x = (x * scale - mean) / std per channel
-  bool is_auto = true;                ///< mean and std as stored in the file by `convert`, scale 1/255 for uint8
-  std::vector<double> mean, std;      ///< on the scaled values; one per channel or one for all
+struct NormaliseOptions {         ///< x = (x * scale - mean) / std per channel
+  bool is_auto = true;            ///< mean and std as stored in the file by `convert`, scale 1/255 for uint8
+  std::vector<double> mean, std;  ///< on the scaled values; one per channel or one for all
 };
-struct CropOptions { std::int64_t padding = 0; };                 ///< zero-pad by this much, random crop of the same size (after normalising)
-struct FlipOptions { double probability = 0.5; };                 ///< horizontal
-struct CutoutOptions { std::int64_t size = 8; double probability = 1.0; };  ///< square set to zero (after normalising), DeVries and Taylor 2017
+struct CropOptions {
+  std::int64_t padding = 0;
+};  ///< zero-pad by this much, random crop of the same size (after normalising)
+struct FlipOptions {
+  double probability = 0.5;
+};  ///< horizontal
+struct CutoutOptions {
+  std::int64_t size = 8;
+  double probability = 1.0;
+};  ///< square set to zero (after normalising), DeVries and Taylor 2017
 
 struct TransformOptions {
   std::optional<NormaliseOptions> normalise;
-  std::optional<CropOptions> random_crop;      ///< training only, as the two below
+  std::optional<CropOptions> random_crop;  ///< training only, as the two below
   std::optional<FlipOptions> horizontal_flip;
   std::optional<CutoutOptions> cutout;
 };
@@ -52,12 +60,12 @@ struct ShuffleOptions {
 struct DataOptions {
   SourceOptions train, test;
   SyntheticOptions synthetic;
-  std::int64_t batch = 0;             ///< global batch
-  std::int64_t test_batch = 0;        ///< 0: as batch
+  std::int64_t batch = 0;       ///< global batch
+  std::int64_t test_batch = 0;  ///< 0: as batch
   ShuffleOptions shuffle;
   TransformOptions transforms;
-  int prefetch = 2;                   ///< batches held ready
-  bool check_finite = true;           ///< NaN or Inf in float inputs is an error (exit code 3)
+  int prefetch = 2;          ///< batches held ready
+  bool check_finite = true;  ///< NaN or Inf in float inputs is an error (exit code 3)
 };
 
 }  // namespace muster::dataset

@@ -16,6 +16,7 @@ class Permutation {
   Permutation(std::uint64_t seed, std::int64_t epoch, std::int64_t size, const ShuffleOptions& shuffle);
   /// The sample at `position` of the epoch, 0 <= position < size.
   std::int64_t operator()(std::int64_t position) const;
+
  private:
   std::uint64_t seed_;
   std::int64_t epoch_;

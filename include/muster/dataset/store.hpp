@@ -22,6 +22,7 @@ class StoreWriter {
   void put(const std::string& name, const std::string& text);
   /// Flushes and closes; throws on a full disk. Without close() the destructor closes silently.
   void close();
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
@@ -36,6 +37,7 @@ class StoreReader {
   std::vector<double> doubles(const std::string& name) const;
   std::vector<std::int64_t> integers(const std::string& name) const;
   std::string text(const std::string& name) const;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -51,7 +51,8 @@ struct BackendEntry {
 /// Called by a static object in each backend's registration file.
 bool register_backend(BackendEntry entry);
 std::vector<BackendEntry> registered_backends();
-/// kind: ref, cpu, cuda or auto (cuda where it works, else cpu). Throws Error(launch) that names what is missing and why.
+/// kind: ref, cpu, cuda or auto (cuda where it works, else cpu). Throws Error(launch) that names what is missing and
+/// why.
 std::unique_ptr<Backend> make_backend(const DeviceOptions& options);
 
 }  // namespace muster::device

@@ -15,9 +15,9 @@ namespace muster::device {
 class Layout {
  public:
   virtual ~Layout() = default;
-  virtual std::size_t bytes() const = 0;             ///< including padding
+  virtual std::size_t bytes() const = 0;  ///< including padding
   virtual bool equals(const Layout& other) const = 0;
-  virtual std::string describe() const = 0;          ///< e.g. "aBcd16b"
+  virtual std::string describe() const = 0;  ///< e.g. "aBcd16b"
 };
 using LayoutPtr = std::shared_ptr<const Layout>;
 

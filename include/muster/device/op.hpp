@@ -3,8 +3,9 @@
 //
 // Phases. Most ops run in one phase. An op whose result needs a sum over the whole global batch (batch norm of global
 // scope) runs in two: phase 0 leaves its share in `statistics(direction)`, the caller sums these over all micro-batches
-// of all ranks and writes the totals back to the same place, phase 1 reads the totals. Deferred statistics are summed in
-// the same way but only once, at the end of the step (running values of group-scope batch norm); end_step reads them.
+// of all ranks and writes the totals back to the same place, phase 1 reads the totals. Deferred statistics are summed
+// in the same way but only once, at the end of the step (running values of group-scope batch norm); end_step reads
+// them.
 #pragma once
 
 #include <muster/device/layout.hpp>
@@ -32,31 +33,33 @@ struct RunContext {
 
 /// Memory of one op. All pointers stay valid and unchanged until the op dies. Owned by the caller.
 struct OpBuffers {
-  std::vector<const void*> inputs;        ///< layouts: OpRequest::inputs
-  void* output = nullptr;                 ///< layout: Op::output()
-  const void* output_grad = nullptr;      ///< layout of the output. May be overwritten if OpTraits::may_overwrite_output_grad
-  std::vector<void*> input_grads;         ///< layouts of the inputs; null: not wanted. Overwritten, never added to
-  std::vector<float*> params;             ///< layouts: Op::params()
-  std::vector<float*> param_grads;        ///< the same layouts; overwritten, never added to
-  std::vector<float*> state;              ///< running values, plain
-  void* saved = nullptr;                  ///< OpTraits::saved_bytes, lives from forward to backward, 64-byte aligned
-  void* scratch = nullptr;                ///< OpTraits::scratch_bytes, valid during one call only, 64-byte aligned
+  std::vector<const void*> inputs;  ///< layouts: OpRequest::inputs
+  void* output = nullptr;           ///< layout: Op::output()
+  const void* output_grad =
+      nullptr;                      ///< layout of the output. May be overwritten if OpTraits::may_overwrite_output_grad
+  std::vector<void*> input_grads;   ///< layouts of the inputs; null: not wanted. Overwritten, never added to
+  std::vector<float*> params;       ///< layouts: Op::params()
+  std::vector<float*> param_grads;  ///< the same layouts; overwritten, never added to
+  std::vector<float*> state;        ///< running values, plain
+  void* saved = nullptr;            ///< OpTraits::saved_bytes, lives from forward to backward, 64-byte aligned
+  void* scratch = nullptr;          ///< OpTraits::scratch_bytes, valid during one call only, 64-byte aligned
 };
 
 /// What the memory planner must know.
 struct OpTraits {
   std::size_t saved_bytes = 0;
   std::size_t scratch_bytes = 0;
-  std::vector<bool> backward_reads_input;   ///< per input: its value must stay until backward
+  std::vector<bool> backward_reads_input;  ///< per input: its value must stay until backward
   bool backward_reads_output = false;
-  bool may_write_output_over_input = false; ///< output may share memory with input 0 (same layout)
-  bool may_write_grad_over_grad = false;    ///< input_grads[0] may share memory with output_grad (same layout)
-  bool passes_grad_through = false;         ///< every input gradient equals the output gradient (add): may alias, backward not run
+  bool may_write_output_over_input = false;  ///< output may share memory with input 0 (same layout)
+  bool may_write_grad_over_grad = false;     ///< input_grads[0] may share memory with output_grad (same layout)
+  bool passes_grad_through =
+      false;  ///< every input gradient equals the output gradient (add): may alias, backward not run
   int forward_phases = 1;
   int backward_phases = 1;
-  std::int64_t forward_statistics = 0;      ///< doubles summed between forward phases 0 and 1
+  std::int64_t forward_statistics = 0;  ///< doubles summed between forward phases 0 and 1
   std::int64_t backward_statistics = 0;
-  std::int64_t deferred_statistics = 0;     ///< doubles summed at the end of a training step
+  std::int64_t deferred_statistics = 0;  ///< doubles summed at the end of a training step
 };
 
 class Op {
@@ -96,17 +99,18 @@ class LossOp {
   virtual ~LossOp() = default;
   /// predictions in the layout given to make_loss; targets plain; row_loss [n]: each sample's loss; grad: null outside
   /// training, else d(sum of losses / context.global_rows)/d(predictions), in the layout of the predictions.
-  virtual void run(const void* predictions, const void* targets, float* row_loss, void* grad, const RunContext& context) = 0;
+  virtual void run(const void* predictions, const void* targets, float* row_loss, void* grad,
+                   const RunContext& context) = 0;
 };
 
 /// What an op is made for.
 struct OpRequest {
   OpSpec spec;
-  std::vector<TensorDesc> inputs;            ///< with n, in the layouts in which the producers leave them
-  std::vector<bool> wants_input_grad;        ///< per input (empty: all)
-  std::vector<TensorDesc> fixed_params;      ///< empty: the op chooses; else it must take these layouts
+  std::vector<TensorDesc> inputs;        ///< with n, in the layouts in which the producers leave them
+  std::vector<bool> wants_input_grad;    ///< per input (empty: all)
+  std::vector<TensorDesc> fixed_params;  ///< empty: the op chooses; else it must take these layouts
   bool is_training = true;
-  bool is_deterministic = false;             ///< same bits in every run: no choice by timing
+  bool is_deterministic = false;  ///< same bits in every run: no choice by timing
   int threads = 1;
 };
 

@@ -65,7 +65,8 @@ struct LayerNormSpec {
   float epsilon = 1e-5f;
 };
 
-/// Elementwise; slope is leaky_relu's negative slope; gelu is the exact erf form (is_gelu_tanh: the tanh approximation).
+/// Elementwise; slope is leaky_relu's negative slope; gelu is the exact erf form (is_gelu_tanh: the tanh
+/// approximation).
 struct ActivationSpec {
   Activation kind = Activation::relu;
   float slope = 0.01f;
@@ -93,8 +94,8 @@ struct ReshapeSpec {
   Shape sample_shape;
 };
 
-using OpSpec = std::variant<DenseSpec, Conv2dSpec, Pool2dSpec, BatchNormSpec, LayerNormSpec, ActivationSpec, DropoutSpec,
-                            AddSpec, ConcatSpec, ReshapeSpec>;
+using OpSpec = std::variant<DenseSpec, Conv2dSpec, Pool2dSpec, BatchNormSpec, LayerNormSpec, ActivationSpec,
+                            DropoutSpec, AddSpec, ConcatSpec, ReshapeSpec>;
 
 /// "conv2d", "dense", ... for messages.
 std::string name_of(const OpSpec& spec);
@@ -114,10 +115,12 @@ std::vector<ParamShape> state_shapes(const OpSpec& spec, const std::vector<Shape
 /// Multiply-add FLOPs (2 per MAC) of one sample's forward pass; 0 for memory-bound ops.
 double forward_flops(const OpSpec& spec, const std::vector<Shape>& inputs);
 
-/// Losses. Values are sums over samples (never means); gradients are divided by the global count, RunContext::global_rows.
-///  softmax_cross_entropy: logits [n, classes], targets int32 [n]; label_smoothing s: target = (1-s) onehot + s/classes.
-///  binary_cross_entropy: logits [n, k], targets float [n, k] in [0, 1]; sum over k of the sigmoid cross-entropy / k.
-///  mean_squared_error: predictions [n, k...], targets float of that shape; sum over k of (y - t)^2 / k.
+/// Losses. Values are sums over samples (never means); gradients are divided by the global count,
+/// RunContext::global_rows.
+///  softmax_cross_entropy: logits [n, classes], targets int32 [n]; label_smoothing s: target = (1-s) onehot +
+///  s/classes. binary_cross_entropy: logits [n, k], targets float [n, k] in [0, 1]; sum over k of the sigmoid
+///  cross-entropy / k. mean_squared_error: predictions [n, k...], targets float of that shape; sum over k of (y - t)^2
+///  / k.
 struct LossSpec {
   enum class Kind : std::uint8_t { softmax_cross_entropy, binary_cross_entropy, mean_squared_error };
   Kind kind = Kind::softmax_cross_entropy;

@@ -31,8 +31,8 @@ struct StateInfo {
 };
 
 struct Node {
-  std::string name;         ///< of the layer; fused layers are joined by "+"
-  std::string where;        ///< place in the config, for messages
+  std::string name;   ///< of the layer; fused layers are joined by "+"
+  std::string where;  ///< place in the config, for messages
   device::OpSpec spec;
   std::vector<int> inputs;  ///< node indices or network_input
   Shape output;             ///< of one sample
@@ -50,7 +50,7 @@ struct Network {
   int top_k = 0;
 
   std::int64_t parameter_count() const;
-  double forward_flops() const;                 ///< of one sample
+  double forward_flops() const;  ///< of one sample
   /// Whether the samples of a batch need each other (batch norm of global scope).
   bool has_global_statistics() const;
   /// Largest group of a group-scope batch norm, 1 without: batches are cut at multiples of it.
@@ -59,8 +59,8 @@ struct Network {
   const Shape& input_shape(const Node& node, std::size_t k) const;
 };
 
-/// Expands the layer list, infers and checks shapes, then joins layers whose tails fuse (conv+relu, batch_norm+add+relu,
-/// flatten+dense ...). Throws Error(usage) naming the layer, its place and the shapes.
+/// Expands the layer list, infers and checks shapes, then joins layers whose tails fuse (conv+relu,
+/// batch_norm+add+relu, flatten+dense ...). Throws Error(usage) naming the layer, its place and the shapes.
 Network build_network(const ModelOptions& options);
 
 /// Fuses in place; part of build_network, separate for tests.

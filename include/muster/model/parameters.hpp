@@ -19,11 +19,11 @@ class ParameterStore {
   /// descs[i]: layout of network.params[i]. The store keeps a reference to both arguments' owner for its life.
   ParameterStore(const Network& network, device::Backend& backend, std::vector<device::TensorDesc> descs);
 
-  std::int64_t elements() const { return elements_; }              ///< of the arena, padding included
+  std::int64_t elements() const { return elements_; }  ///< of the arena, padding included
   Range slice(int param) const { return slices_[static_cast<std::size_t>(param)]; }
   const std::vector<device::TensorDesc>& descs() const { return descs_; }
   std::span<float> weights() { return {static_cast<float*>(weights_->data()), static_cast<std::size_t>(elements_)}; }
-  std::span<float> state(int index);                               ///< running value `index`, plain
+  std::span<float> state(int index);  ///< running value `index`, plain
 
   void initialise(std::uint64_t seed);
   /// Plain copy of parameter `param` out of / into an arena with this store's slices (weights or an optimizer slot).

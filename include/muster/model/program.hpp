@@ -1,9 +1,9 @@
 // A network compiled for one micro-batch size: ops made once, one planned arena, everything bound. Running it allocates
 // nothing and looks nothing up. Owned and run by one thread.
 //
-// A pass is a list of segments. A segment ends where something must happen between ranks before the pass can go on (sums of
-// a two-phase op), or, backward, where a bucket of gradients is complete. The caller (train/step.cpp) runs the same
-// segment on all its micro-batches, then sums, then goes on.
+// A pass is a list of segments. A segment ends where something must happen between ranks before the pass can go on
+// (sums of a two-phase op), or, backward, where a bucket of gradients is complete. The caller (train/step.cpp) runs the
+// same segment on all its micro-batches, then sums, then goes on.
 //
 //   forward:   conv bn0 | bn1 conv bn0 | bn1 dense          bn0, bn1: the phases of batch norm; | : sum the statistics
 //   backward:  dense ‖ bn0 | bn1 conv ‖ bn0 | bn1 conv ‖    ‖ : a bucket is complete
@@ -22,7 +22,7 @@
 namespace muster::model {
 
 struct ProgramOptions {
-  std::int64_t rows = 0;               ///< micro-batch size, > 0
+  std::int64_t rows = 0;  ///< micro-batch size, > 0
   bool is_training = true;
   bool is_deterministic = false;
   int threads = 1;
@@ -33,12 +33,14 @@ struct ProgramOptions {
 struct Segment {
   std::size_t begin = 0;
   std::size_t end = 0;
-  std::span<double> statistics;  ///< of this program; to be replaced by the global sums before the next segment; may be empty
-  Range gradients;               ///< backward: the slice of the gradient arena that this segment has written; may be empty
-  Range bucket;                  ///< backward: the slice to be reduced from here on; covers one or several `gradients`
+  std::span<double>
+      statistics;   ///< of this program; to be replaced by the global sums before the next segment; may be empty
+  Range gradients;  ///< backward: the slice of the gradient arena that this segment has written; may be empty
+  Range bucket;     ///< backward: the slice to be reduced from here on; covers one or several `gradients`
 };
 
-/// Losses are summed in fixed point, so that the sum does not depend on the order of the rows, hence not on the rank count.
+/// Losses are summed in fixed point, so that the sum does not depend on the order of the rows, hence not on the rank
+/// count.
 inline constexpr double loss_unit = 1.0 / (1 << 20);
 /// A row's loss above this (or NaN) counts as not finite.
 inline constexpr double loss_limit = 6.8e10;
@@ -46,9 +48,9 @@ inline constexpr double loss_limit = 6.8e10;
 /// What one micro-batch contributed; sums over its rows.
 struct MicroBatchResult {
   std::int64_t rows = 0;
-  std::int64_t loss_units = 0;         ///< sum of the rows' losses in loss_unit
-  bool is_finite = true;               ///< every row's loss is a number below loss_limit
-  std::int64_t correct = 0;            ///< class labels only
+  std::int64_t loss_units = 0;  ///< sum of the rows' losses in loss_unit
+  bool is_finite = true;        ///< every row's loss is a number below loss_limit
+  std::int64_t correct = 0;     ///< class labels only
   std::int64_t top_k_correct = 0;
 };
 
@@ -65,7 +67,8 @@ class Program {
   const std::vector<device::TensorDesc>& param_descs() const { return param_descs_; }
   std::int64_t rows() const { return options_.rows; }
 
-  /// Allocates the arena and binds all ops. gradients: arena of the store's slices (training only), written by backward.
+  /// Allocates the arena and binds all ops. gradients: arena of the store's slices (training only), written by
+  /// backward.
   void bind(ParameterStore& store, std::span<float> gradients);
 
   const std::vector<Segment>& forward_segments() const { return forward_segments_; }

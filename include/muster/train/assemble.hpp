@@ -13,8 +13,8 @@
 
 namespace muster::train {
 
-/// How the batch is cut for this config and number of replicas: bitwise mode takes the grains of the config, fast mode one per
-/// replica and accumulation.
+/// How the batch is cut for this config and number of replicas: bitwise mode takes the grains of the config, fast mode
+/// one per replica and accumulation.
 parallel::GrainPlan grain_plan(const Config& config, const model::Network& network, int replicas, int replica);
 
 /// Compute threads per rank: as configured, else 1 in bitwise mode, else the cores of the affinity mask.

@@ -1,5 +1,6 @@
-// Proof that an epoch used every sample exactly once: count, sum and sum of squares of the sample indices (mod 2^64), added
-// over all ranks and compared with the closed forms. Survives a resume in mid-epoch: the sums are part of a checkpoint.
+// Proof that an epoch used every sample exactly once: count, sum and sum of squares of the sample indices (mod 2^64),
+// added over all ranks and compared with the closed forms. Survives a resume in mid-epoch: the sums are part of a
+// checkpoint.
 #pragma once
 
 #include <muster/comm/communicator.hpp>

@@ -23,9 +23,9 @@ struct NamedTensor {
 };
 
 struct CheckpointState {
-  std::int64_t step = 0;              ///< updates made
-  std::int64_t sample_counter = 0;    ///< samples consumed since the start, all epochs
-  std::int64_t epoch = 0;             ///< epoch in which the next sample lies
+  std::int64_t step = 0;                ///< updates made
+  std::int64_t sample_counter = 0;      ///< samples consumed since the start, all epochs
+  std::int64_t epoch = 0;               ///< epoch in which the next sample lies
   std::array<std::int64_t, 3> audit{};  ///< check sums of the current epoch's samples, over all ranks
   std::vector<NamedTensor> weights;
   std::vector<NamedTensor> optimizer;  ///< "<slot>/<parameter>"
@@ -36,20 +36,22 @@ enum class CheckpointParts {
   weights,  ///< without the optimizer's state: for evaluation and prediction
 };
 
-/// Writes checkpoints/step-N below the run directory, then removes the oldest beyond `keep` (at least 1; those of later steps,
-/// passed over as damaged by a resume, neither count nor go). Equal states give equal bytes. Called by one rank. Throws
-/// Error(checkpoint); then nothing of it is left and older checkpoints are untouched. Returns its folder.
-std::filesystem::path save_checkpoint(const std::filesystem::path& run_directory, const CheckpointState& state, int keep);
+/// Writes checkpoints/step-N below the run directory, then removes the oldest beyond `keep` (at least 1; those of later
+/// steps, passed over as damaged by a resume, neither count nor go). Equal states give equal bytes. Called by one rank.
+/// Throws Error(checkpoint); then nothing of it is left and older checkpoints are untouched. Returns its folder.
+std::filesystem::path save_checkpoint(const std::filesystem::path& run_directory, const CheckpointState& state,
+                                      int keep);
 
 /// Folders of all checkpoints by step, whether good or not.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run_directory);
 /// Reads one and verifies sizes and hashes. Throws Error(checkpoint) that names the file and what is wrong with it.
 CheckpointState load_checkpoint(const std::filesystem::path& folder, CheckpointParts parts = CheckpointParts::all);
 /// The newest good one; a damaged newer one is passed over with a warning. Throws Error(checkpoint) when none is good.
-CheckpointState load_newest_checkpoint(const std::filesystem::path& run_directory, CheckpointParts parts = CheckpointParts::all);
+CheckpointState load_newest_checkpoint(const std::filesystem::path& run_directory,
+                                       CheckpointParts parts = CheckpointParts::all);
 
-/// safetensors: 8 bytes of header length, a JSON header, the data; tensors in name order, so equal content gives equal bytes.
-/// Throws Error(checkpoint); what was written so far stays.
+/// safetensors: 8 bytes of header length, a JSON header, the data; tensors in name order, so equal content gives equal
+/// bytes. Throws Error(checkpoint); what was written so far stays.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
 /// Float32 files only. Throws Error(checkpoint) for a file that is truncated, has holes or does not match its header.
 std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);

@@ -14,12 +14,12 @@ namespace muster::train {
 
 struct EvalResult {
   std::int64_t samples = 0;
-  double loss = 0;                      ///< mean over the samples
-  double accuracy = 0;                  ///< class labels only, else 0
+  double loss = 0;      ///< mean over the samples
+  double accuracy = 0;  ///< class labels only, else 0
   double top_k_accuracy = 0;
   std::vector<std::int64_t> confusion;  ///< [classes, classes] row = label, column = prediction; only if asked for
   bool is_finite = true;
-  bool is_stopped = false;              ///< a stop was requested on some rank before the end: the figures are partial
+  bool is_stopped = false;  ///< a stop was requested on some rank before the end: the figures are partial
 };
 
 class Evaluator {

@@ -8,8 +8,8 @@
 namespace muster::train {
 
 struct TrainFlags {
-  bool is_resumed = false;   ///< --resume: continue the run in its directory
-  bool is_forced = false;    ///< --force: replace what muster left in the directory
+  bool is_resumed = false;  ///< --resume: continue the run in its directory
+  bool is_forced = false;   ///< --force: replace what muster left in the directory
 };
 
 /// Trains to the end of the config and returns done, or requeue when a signal stopped it (state saved). Throws Error.

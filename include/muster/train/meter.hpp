@@ -12,14 +12,15 @@ struct Interval {
   std::int64_t steps = 0;
   std::int64_t rows = 0;
   double seconds = 0;
-  double loss = 0;             ///< mean over the interval's samples
+  double loss = 0;  ///< mean over the interval's samples
   double accuracy = 0;
   double top_k_accuracy = 0;
   double samples_per_s = 0;
-  double exposed_comm = 0;     ///< share of the time spent waiting for communication, mean over ranks
-  double stall = 0;            ///< share of the time spent waiting for input, mean over ranks
-  double grad_norm = 0;        ///< of the last step, when clipping
-  double step_ms_p20 = 0;      ///< 20th percentile and median of this rank's step times; the former hardly feels other processes
+  double exposed_comm = 0;  ///< share of the time spent waiting for communication, mean over ranks
+  double stall = 0;         ///< share of the time spent waiting for input, mean over ranks
+  double grad_norm = 0;     ///< of the last step, when clipping
+  double step_ms_p20 =
+      0;  ///< 20th percentile and median of this rank's step times; the former hardly feels other processes
   double step_ms_median = 0;
 };
 

@@ -22,13 +22,13 @@ struct Every {
 struct RunOptions {
   std::string name = "run";
   std::uint64_t seed = 0;
-  std::int64_t epochs = 0;             ///< one of epochs, steps
+  std::int64_t epochs = 0;  ///< one of epochs, steps
   std::int64_t steps = 0;
-  std::string reproducible = "fast";   ///< bitwise | fast
-  std::string directory;               ///< default: runs/<name>
-  std::int64_t accumulate = 1;         ///< micro-batches per replica and step (fast mode)
-  double deadline_s = 300;             ///< limit of every wait for other ranks
-  double max_loss = 0;                 ///< loss guard: a mean training loss above this is divergence; 0: off
+  std::string reproducible = "fast";  ///< bitwise | fast
+  std::string directory;              ///< default: runs/<name>
+  std::int64_t accumulate = 1;        ///< micro-batches per replica and step (fast mode)
+  double deadline_s = 300;            ///< limit of every wait for other ranks
+  double max_loss = 0;                ///< loss guard: a mean training loss above this is divergence; 0: off
 };
 
 struct CheckpointOptions {
@@ -37,11 +37,11 @@ struct CheckpointOptions {
 };
 
 struct LogOptions {
-  Every every{0, 50};                  ///< interval of metrics and log lines
+  Every every{0, 50};  ///< interval of metrics and log lines
 };
 
 struct EvalOptions {
-  Every every{1.0, 0};                 ///< evaluation on data.test, where there is one
+  Every every{1.0, 0};  ///< evaluation on data.test, where there is one
 };
 
 struct Config {

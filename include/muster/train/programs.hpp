@@ -14,16 +14,16 @@ namespace muster::train {
 /// One grain of the global batch on this replica.
 struct MicroBatch {
   std::int64_t grain = 0;
-  Range rows;                          ///< of the global batch; may be empty
-  model::Program* program = nullptr;   ///< null when rows is empty
-  device::RunContext context;          ///< filled in by the step
+  Range rows;                         ///< of the global batch; may be empty
+  model::Program* program = nullptr;  ///< null when rows is empty
+  device::RunContext context;         ///< filled in by the step
 };
 
 /// Micro-batches that go through the network together, segment by segment.
 using Wave = std::vector<MicroBatch>;
 
 struct BatchPlan {
-  Range rows;                 ///< this replica's rows of the global batch
+  Range rows;  ///< this replica's rows of the global batch
   std::vector<Wave> waves;
 };
 
@@ -43,8 +43,8 @@ class ReplicaPrograms {
   /// The program of the full batch: its segments are everybody's segments, and it carries the running values.
   model::Program& lead() { return *lead_; }
   std::size_t arena_bytes() const;
-  std::int64_t input_elements() const { return network_.input.elements(); }   ///< floats per sample
-  std::int64_t target_bytes() const;                                          ///< per sample
+  std::int64_t input_elements() const { return network_.input.elements(); }  ///< floats per sample
+  std::int64_t target_bytes() const;                                         ///< per sample
 
  private:
   model::Program& program(std::int64_t rows, std::size_t instance);

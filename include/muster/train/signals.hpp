@@ -1,5 +1,5 @@
-// SIGTERM and SIGUSR1 ask for a stop: the run saves and exits 75. A second such signal, and SIGINT twice, end the process at
-// once. The handlers only set a flag; every loop polls it.
+// SIGTERM and SIGUSR1 ask for a stop: the run saves and exits 75. A second such signal, and SIGINT twice, end the
+// process at once. The handlers only set a flag; every loop polls it.
 #pragma once
 
 namespace muster::train {

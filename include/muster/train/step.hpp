@@ -13,8 +13,9 @@
 
 namespace muster::train {
 
-/// Room at the end of the gradient arena for words that travel with the gradients: they are summed over all replicas like
-/// everything else, so every rank learns of a stop request or a bad loss in the same step, without a message of its own.
+/// Room at the end of the gradient arena for words that travel with the gradients: they are summed over all replicas
+/// like everything else, so every rank learns of a stop request or a bad loss in the same step, without a message of
+/// its own.
 inline constexpr std::int64_t control_elements = 16;
 
 /// What a step works with; owned by the caller (train/assemble).
@@ -34,10 +35,10 @@ struct StepParts {
 };
 
 struct StepResult {
-  model::MicroBatchResult sums;      ///< of this replica's rows
-  bool is_stop_requested = false;    ///< by any rank
-  bool is_finite = true;             ///< every row's loss on every rank; when false nothing was updated
-  double grad_norm = 0;              ///< only when clipping
+  model::MicroBatchResult sums;    ///< of this replica's rows
+  bool is_stop_requested = false;  ///< by any rank
+  bool is_finite = true;           ///< every row's loss on every rank; when false nothing was updated
+  double grad_norm = 0;            ///< only when clipping
   parallel::ReduceTimes reduce;
 };
 
@@ -56,7 +57,8 @@ class Step {
   void update(std::int64_t step, double lr, StepResult& result);
 
   void load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave);
-  void sum_statistics(Wave& wave, const std::vector<model::Segment>& (model::Program::*segments)() const, std::size_t index);
+  void sum_statistics(Wave& wave, const std::vector<model::Segment>& (model::Program::*segments)() const,
+                      std::size_t index);
   void add_gradient(const MicroBatch& micro, Range slice, bool is_last_segment);
   void keep_deferred_statistics(const MicroBatch& micro);
   void update_running_values(std::int64_t step, std::int64_t global_rows);

@@ -60,8 +60,9 @@ model::LayerOptions activation_options(const std::string& name) {
 LayerKey activation_key() {
   std::vector<std::string> names{"none"};
   for (const Named& one : activations) names.push_back(one.name);
-  auto made = key<LayerDraft>("activation", [](LayerDraft& d) -> auto& { return d.activation; }, choice(names),
-                              "short for a layer of this type after this one");
+  auto made = key<LayerDraft>(
+      "activation", [](LayerDraft & d) -> auto& { return d.activation; }, choice(names),
+      "short for a layer of this type after this one");
   made.get = [](const LayerDraft&) { return std::nullopt; };  // has become a layer of its own
   return made;
 }
@@ -77,8 +78,9 @@ std::vector<LayerType> activation_types() {
       return layer && layer->op.kind == kind;
     };
     if (one.kind == Activation::leaky_relu)
-      type.kind.keys = {key<D>("slope", [](D& d) -> auto& { return options_of<ActivationLayer>(d).op.slope; }, between(0, 1),
-                               "slope of the negative side")};
+      type.kind.keys = {key<D>(
+          "slope", [](D & d) -> auto& { return options_of<ActivationLayer>(d).op.slope; }, between(0, 1),
+          "slope of the negative side")};
     if (one.kind == Activation::gelu) type.kind.keys = {approximate_key()};
     types.push_back(type);
   }

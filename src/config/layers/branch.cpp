@@ -13,7 +13,9 @@ LayerKey list_key(const std::string& name, std::size_t index, const std::string&
   made.facts.path = name;
   made.facts.type = "list of layers";
   made.facts.meaning = meaning;
-  made.set = [name](const Node& node, LayerDraft& draft, const std::string&, Reading&) { draft.branches.emplace_back(name, &node); };
+  made.set = [name](const Node& node, LayerDraft& draft, const std::string&, Reading&) {
+    draft.branches.emplace_back(name, &node);
+  };
   made.get = [name, index](const LayerDraft& draft) -> std::optional<Node> {
     if (draft.spec.branches.size() <= index) return std::nullopt;
     return write_layers(draft.spec.branches[index], draft.spec.name + "." + name + ".");
@@ -44,7 +46,8 @@ LayerKey branches_key() {
 
 LayerType branches_type(const std::string& name, const std::string& meaning, bool is_concat) {
   LayerType type;
-  type.kind = {name, meaning, {branches_key()}, [is_concat](LayerDraft& d) { d.spec.options = BranchesLayer{is_concat}; }};
+  type.kind = {
+      name, meaning, {branches_key()}, [is_concat](LayerDraft& d) { d.spec.options = BranchesLayer{is_concat}; }};
   type.owns = [is_concat](const model::LayerSpec& spec) {
     const auto* layer = std::get_if<BranchesLayer>(&spec.options);
     return layer && layer->is_concat == is_concat;

@@ -17,16 +17,16 @@ namespace muster::config {
 struct LayerDraft {
   model::LayerSpec spec;
   std::string activation = "none";
-  bool has_stride = false;                                        ///< pooling: stride given, else it is the kernel
-  std::vector<std::pair<std::string, const Node*>> branches;     ///< nodes of the layer lists inside
+  bool has_stride = false;                                    ///< pooling: stride given, else it is the kernel
+  std::vector<std::pair<std::string, const Node*>> branches;  ///< nodes of the layer lists inside
 };
 
 using LayerKey = Key<LayerDraft>;
 
 struct LayerType {
   Kind<LayerDraft> kind;
-  std::function<bool(const model::LayerSpec&)> owns;              ///< whether a spec is of this type
-  std::function<void(LayerDraft&)> finish = {};                   ///< after all keys were read
+  std::function<bool(const model::LayerSpec&)> owns;  ///< whether a spec is of this type
+  std::function<void(LayerDraft&)> finish = {};       ///< after all keys were read
 };
 
 /// The options of a draft as those of one layer struct.
@@ -52,7 +52,8 @@ std::vector<std::string> activation_names();
 // Keys that several types share.
 LayerKey name_key();
 LayerKey activation_key();
-LayerKey initializer_key(const std::string& name, model::Initializer& (*field)(LayerDraft&), const std::string& meaning);
+LayerKey initializer_key(const std::string& name, model::Initializer& (*field)(LayerDraft&),
+                         const std::string& meaning);
 /// same | valid | n | [h, w] | [top, left, bottom, right]
 LayerKey padding_key(std::array<std::int64_t, 4>& (*padding)(LayerDraft&), bool& (*is_same)(LayerDraft&));
 

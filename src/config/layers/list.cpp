@@ -32,14 +32,15 @@ class ListReader {
 
  private:
   struct Scope {
-    std::string prefix;                  // of all names in this list
-    std::map<std::string, int> counts;   // layers so far, by type
-    std::string round;                   // "_2" in the second round of a repeat
+    std::string prefix;                 // of all names in this list
+    std::map<std::string, int> counts;  // layers so far, by type
+    std::string round;                  // "_2" in the second round of a repeat
   };
 
   void read_items(const Node& node, const std::string& path, Scope& scope, model::LayerList& layers) {
     if (!node.is_sequence()) return add_mismatch(node, "a list of layers", path, reading_);
-    for (std::size_t i = 0; i < node.items.size(); ++i) read_item(node.items[i], fmt::format("{}[{}]", path, i), scope, layers);
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      read_item(node.items[i], fmt::format("{}[{}]", path, i), scope, layers);
   }
 
   void read_item(const Node& node, const std::string& path, Scope& scope, model::LayerList& layers) {
@@ -51,9 +52,11 @@ class ListReader {
     read_layer(*type, *chosen, path + "." + chosen->name, scope, layers);
   }
 
-  void read_layer(const LayerType& type, const Chosen& chosen, const std::string& path, Scope& scope, model::LayerList& layers) {
+  void read_layer(const LayerType& type, const Chosen& chosen, const std::string& path, Scope& scope,
+                  model::LayerList& layers) {
     if (++count_ > most_layers) {
-      if (count_ == most_layers + 1) reading_.problems.add(chosen.place, path, fmt::format("more than {} layers", most_layers));
+      if (count_ == most_layers + 1)
+        reading_.problems.add(chosen.place, path, fmt::format("more than {} layers", most_layers));
       return;
     }
     LayerDraft draft;
@@ -67,7 +70,8 @@ class ListReader {
     for (const auto& [name, list] : draft.branches) {
       draft.spec.branch_names.push_back(name);
       const bool is_direct = type.kind.name == "residual";
-      draft.spec.branches.push_back(read(*list, path + (is_direct ? "." : ".branches.") + name, draft.spec.name + "." + name + "."));
+      draft.spec.branches.push_back(
+          read(*list, path + (is_direct ? "." : ".branches.") + name, draft.spec.name + "." + name + "."));
     }
     if (type.kind.name == "residual" && draft.spec.branches.size() == 1) {
       draft.spec.branch_names.push_back("shortcut");
@@ -77,7 +81,8 @@ class ListReader {
     if (draft.activation != "none") add_activation(draft, chosen, path, scope, layers);
   }
 
-  void add_activation(const LayerDraft& draft, const Chosen& chosen, const std::string& path, Scope& scope, model::LayerList& layers) {
+  void add_activation(const LayerDraft& draft, const Chosen& chosen, const std::string& path, Scope& scope,
+                      model::LayerList& layers) {
     model::LayerSpec spec;
     spec.name = scope.prefix + count_name(draft.activation, scope);
     spec.where = chosen.place.text();
@@ -100,7 +105,9 @@ class ListReader {
       if (!keys.find(name)) reading_.problems.add(chosen.place, path + "." + name, "missing");
     const Node* given = keys.find("times");
     const Node* list = keys.find("layers");
-    if (!given || !list || !read_value(*given, times, between(1, static_cast<double>(most_repeats)), path + ".times", reading_)) return;
+    if (!given || !list ||
+        !read_value(*given, times, between(1, static_cast<double>(most_repeats)), path + ".times", reading_))
+      return;
     const std::string outer_round = scope.round;
     for (std::int64_t k = 1; k <= times && count_ <= most_layers; ++k) {
       const std::size_t before = reading_.problems.size();
@@ -111,13 +118,16 @@ class ListReader {
     scope.round = outer_round;
   }
 
-  static std::string count_name(const std::string& type, Scope& scope) { return fmt::format("{}_{}", type, ++scope.counts[type]); }
+  static std::string count_name(const std::string& type, Scope& scope) {
+    return fmt::format("{}_{}", type, ++scope.counts[type]);
+  }
 
   void claim(const std::string& name, const Place& place, const std::string& path) {
     const auto [found, is_new] = names_.emplace(name, place);
     if (!is_new)
-      reading_.problems.add(place, path, fmt::format("duplicate layer name '{}', first at {}; give one of them another name:",
-                                                     name, found->second.text()));
+      reading_.problems.add(place, path,
+                            fmt::format("duplicate layer name '{}', first at {}; give one of them another name:", name,
+                                        found->second.text()));
   }
 
   Reading& reading_;
@@ -134,7 +144,8 @@ model::LayerList read_layers(const Node& node, const std::string& path, Reading&
 Node write_layers(const model::LayerList& layers, const std::string& prefix) {
   std::vector<Node> items;
   for (const model::LayerSpec& layer : layers) {
-    const auto type = std::find_if(layer_types().begin(), layer_types().end(), [&](const LayerType& one) { return one.owns(layer); });
+    const auto type =
+        std::find_if(layer_types().begin(), layer_types().end(), [&](const LayerType& one) { return one.owns(layer); });
     LayerDraft draft;
     draft.spec = layer;
     Node node = write_kind(type->kind, draft);

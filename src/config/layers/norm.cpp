@@ -18,7 +18,8 @@ LayerKey scope_key() {
     if (!chosen) return;
     std::int64_t& group = options_of<BatchNormLayer>(draft).op.group;
     if (chosen->name == "global" && !chosen->keys) group = 0;
-    else if (chosen->name == "group" && chosen->keys) read_value(*chosen->keys, group, at_least(1), path + ".group", reading);
+    else if (chosen->name == "group" && chosen->keys)
+      read_value(*chosen->keys, group, at_least(1), path + ".group", reading);
     else add_mismatch(node, "global or {group: <samples>}", path, reading);
   };
   made.get = [](const LayerDraft& draft) {
@@ -34,15 +35,20 @@ std::vector<LayerType> norm_types() {
   using D = LayerDraft;
   return {{{"batch_norm",
             "normalises each channel over the batch (Ioffe and Szegedy 2015)",
-            {key<D>("epsilon", [](D& d) -> auto& { return options_of<BatchNormLayer>(d).op.epsilon; }, above(0), "added to the variance"),
-             key<D>("momentum", [](D& d) -> auto& { return options_of<BatchNormLayer>(d).op.momentum; }, between(0, 1),
-                    "weight of the newest batch in the running statistics"),
+            {key<D>(
+                 "epsilon", [](D & d) -> auto& { return options_of<BatchNormLayer>(d).op.epsilon; }, above(0),
+                 "added to the variance"),
+             key<D>(
+                 "momentum", [](D & d) -> auto& { return options_of<BatchNormLayer>(d).op.momentum; }, between(0, 1),
+                 "weight of the newest batch in the running statistics"),
              scope_key()},
             [](D& d) { d.spec.options = BatchNormLayer{}; }},
            [](const model::LayerSpec& spec) { return std::holds_alternative<BatchNormLayer>(spec.options); }},
           {{"layer_norm",
             "normalises each sample over all its axes (Ba et al. 2016)",
-            {key<D>("epsilon", [](D& d) -> auto& { return options_of<LayerNormLayer>(d).op.epsilon; }, above(0), "added to the variance")},
+            {key<D>(
+                "epsilon", [](D & d) -> auto& { return options_of<LayerNormLayer>(d).op.epsilon; }, above(0),
+                "added to the variance")},
             [](D& d) { d.spec.options = LayerNormLayer{}; }},
            [](const model::LayerSpec& spec) { return std::holds_alternative<LayerNormLayer>(spec.options); }}};
 }

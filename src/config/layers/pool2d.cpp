@@ -23,14 +23,22 @@ LayerType pool_type(const std::string& name, const std::string& meaning, PoolKin
     return layer && layer->op.kind == pool_kind && layer->op.is_global == is_global;
   };
   if (is_global) return type;
-  auto stride = key<D>("stride", [](D& d) -> auto& { return op_of(d).stride; }, at_least(1), "distance of the windows; the kernel when not given").unit("pixels");
+  auto stride = key<D>(
+                    "stride", [](D & d) -> auto& { return op_of(d).stride; }, at_least(1),
+                    "distance of the windows; the kernel when not given")
+                    .unit("pixels");
   stride.set = [set = stride.set](const Node& node, D& d, const std::string& path, Reading& reading) {
     d.has_stride = true;
     set(node, d, path, reading);
   };
-  type.kind.keys = {key<D>("kernel", [](D& d) -> auto& { return op_of(d).kernel; }, at_least(1), "window").unit("pixels").required(), stride,
-                    padding_key([](D& d) -> auto& { return op_of(d).padding; },
-                                [](D& d) -> auto& { return options_of<Pool2dLayer>(d).is_same_padding; })};
+  type.kind.keys = {key<D>(
+                        "kernel", [](D & d) -> auto& { return op_of(d).kernel; }, at_least(1), "window")
+                        .unit("pixels")
+                        .required(),
+                    stride,
+                    padding_key(
+                        [](D & d) -> auto& { return op_of(d).padding; },
+                        [](D & d) -> auto& { return options_of<Pool2dLayer>(d).is_same_padding; })};
   type.finish = [](D& d) {
     if (!d.has_stride) op_of(d).stride = op_of(d).kernel;
   };

@@ -8,7 +8,8 @@ namespace muster::config {
 const std::vector<LayerType>& layer_types() {
   static const std::vector<LayerType> all = [] {
     std::vector<LayerType> types;
-    for (const auto family : {dense_types, conv2d_types, pool2d_types, norm_types, activation_types, shape_types, branch_types})
+    for (const auto family :
+         {dense_types, conv2d_types, pool2d_types, norm_types, activation_types, shape_types, branch_types})
       for (LayerType& type : family()) types.push_back(std::move(type));
     for (LayerType& type : types) type.kind.keys.insert(type.kind.keys.begin(), name_key());
     return types;
@@ -17,12 +18,14 @@ const std::vector<LayerType>& layer_types() {
 }
 
 LayerKey name_key() {
-  auto made = key<LayerDraft>("name", [](LayerDraft& d) -> auto& { return d.spec.name; }, {},
-                              "key of its parameters in checkpoints; type and number when not given");
+  auto made = key<LayerDraft>(
+      "name", [](LayerDraft & d) -> auto& { return d.spec.name; }, {},
+      "key of its parameters in checkpoints; type and number when not given");
   made.set = [](const Node& node, LayerDraft& draft, const std::string& path, Reading& reading) {
     std::string name;
     if (!read_value(node, name, {}, path, reading)) return;
-    const bool is_good = name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == std::string::npos;
+    const bool is_good =
+        name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == std::string::npos;
     if (is_good) draft.spec.name = name;
     else add_mismatch(node, "letters, digits, _ and -", path, reading);
   };
@@ -76,7 +79,8 @@ void read_padding(const Node& node, Padding& padding, bool& is_same, const std::
 
 }  // namespace
 
-LayerKey initializer_key(const std::string& name, model::Initializer& (*field)(LayerDraft&), const std::string& meaning) {
+LayerKey initializer_key(const std::string& name, model::Initializer& (*field)(LayerDraft&),
+                         const std::string& meaning) {
   LayerKey made;
   made.facts.path = name;
   made.facts.type = "name or {constant | uniform | normal | truncated_normal: number}";

@@ -12,11 +12,18 @@ const std::vector<Kind<LossSpec>>& loss_kinds() {
   static const std::vector<Kind<L>> kinds{
       {"softmax_cross_entropy",
        "class labels; the network ends in one output per class, without softmax",
-       {key<L>("label_smoothing", [](L& l) -> auto& { return l.label_smoothing; }, below_from(0, 1),
-               "share of the target spread over all classes (Szegedy et al. 2016)")},
+       {key<L>(
+           "label_smoothing", [](L & l) -> auto& { return l.label_smoothing; }, below_from(0, 1),
+           "share of the target spread over all classes (Szegedy et al. 2016)")},
        [](L& l) { l = {}, l.kind = L::Kind::softmax_cross_entropy; }},
-      {"binary_cross_entropy", "targets in [0, 1]; the network ends without sigmoid", {}, [](L& l) { l = {}, l.kind = L::Kind::binary_cross_entropy; }},
-      {"mean_squared_error", "targets of the output's shape", {}, [](L& l) { l = {}, l.kind = L::Kind::mean_squared_error; }},
+      {"binary_cross_entropy",
+       "targets in [0, 1]; the network ends without sigmoid",
+       {},
+       [](L& l) { l = {}, l.kind = L::Kind::binary_cross_entropy; }},
+      {"mean_squared_error",
+       "targets of the output's shape",
+       {},
+       [](L& l) { l = {}, l.kind = L::Kind::mean_squared_error; }},
   };
   return kinds;
 }
@@ -70,13 +77,15 @@ ConfigKey layers_key() {
 std::vector<ConfigKey> model_keys() {
   return {
       file_key(),
-      key<Config>("model.input", [](Config& c) -> auto& { return c.model.input; }, {}, "shape of one sample")
+      key<Config>(
+          "model.input", [](Config & c) -> auto& { return c.model.input; }, {}, "shape of one sample")
           .required()
           .example("[1, 28, 28]"),
       layers_key(),
       loss_key(),
-      key<Config>("model.metrics.top_k", [](Config& c) -> auto& { return c.model.top_k; }, at_least_or("off", 1),
-                  "also report how often the label is among the k largest outputs"),
+      key<Config>(
+          "model.metrics.top_k", [](Config & c) -> auto& { return c.model.top_k; }, at_least_or("off", 1),
+          "also report how often the label is among the k largest outputs"),
   };
 }
 

@@ -1,5 +1,5 @@
-// Activations, elementwise in whatever layout the input has (padding stays zero where f(0) = 0; sigmoid's padding does not,
-// so it works on plain tensors).
+// Activations, elementwise in whatever layout the input has (padding stays zero where f(0) = 0; sigmoid's padding does
+// not, so it works on plain tensors).
 #include "device/cpu/adapter.hpp"
 
 #include <cmath>
@@ -87,18 +87,20 @@ class ActivationOp : public CpuOp {
 
   void forward(int, const RunContext&) override {
     adapter_.run_value();
-    parallel_ranges(threads_, padded_output(), [f = function_, in = x_, out = y()](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(threads_, padded_output(),
+                    [f = function_, in = x_, out = y()](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) out[i] = f.value(in[i]);
-    });
+                      for (std::int64_t i = begin; i < end; ++i) out[i] = f.value(in[i]);
+                    });
   }
 
   void backward(int, const RunContext&) override {
     if (!dx_) return;
-    parallel_ranges(threads_, padded_output(), [f = function_, in = x_, grad = dy(), to = dx_](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(threads_, padded_output(),
+                    [f = function_, in = x_, grad = dy(), to = dx_](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) to[i] = grad[i] * f.slope(in[i]);
-    });
+                      for (std::int64_t i = begin; i < end; ++i) to[i] = grad[i] * f.slope(in[i]);
+                    });
     adapter_.run_grad();
   }
 
@@ -119,13 +121,20 @@ std::unique_ptr<Op> make(const OpRequest& request, Function function, bool needs
 
 std::unique_ptr<Op> make_activation(const OpRequest& request, const ActivationSpec& spec) {
   switch (spec.kind) {
-    case Activation::none: return make(request, LeakyRelu{1.0f});
-    case Activation::relu: return make(request, Relu{});
-    case Activation::leaky_relu: return make(request, LeakyRelu{spec.slope});
-    case Activation::silu: return make(request, Silu{});
-    case Activation::tanh: return make(request, Tanh{});
-    case Activation::sigmoid: return make(request, Sigmoid{}, true);
-    case Activation::gelu: break;
+    case Activation::none:
+      return make(request, LeakyRelu{1.0f});
+    case Activation::relu:
+      return make(request, Relu{});
+    case Activation::leaky_relu:
+      return make(request, LeakyRelu{spec.slope});
+    case Activation::silu:
+      return make(request, Silu{});
+    case Activation::tanh:
+      return make(request, Tanh{});
+    case Activation::sigmoid:
+      return make(request, Sigmoid{}, true);
+    case Activation::gelu:
+      break;
   }
   return spec.is_gelu_tanh ? make(request, GeluTanh{}) : make(request, Gelu{});
 }

@@ -51,9 +51,11 @@ class Add : public CpuOp {
       });
     }
     if (values_.size() == 1)
-      parallel_ranges(threads_, padded_output(), [a = values_[0], out = y(), is_relu = spec_.activation == Activation::relu](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) out[i] = is_relu ? std::max(a[i], 0.0f) : a[i];
-      });
+      parallel_ranges(threads_, padded_output(),
+                      [a = values_[0], out = y(), is_relu = spec_.activation == Activation::relu](std::int64_t begin,
+                                                                                                  std::int64_t end) {
+                        for (std::int64_t i = begin; i < end; ++i) out[i] = is_relu ? std::max(a[i], 0.0f) : a[i];
+                      });
   }
 
   void backward(int, const RunContext&) override {
@@ -76,6 +78,8 @@ class Add : public CpuOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_add(const OpRequest& request, const AddSpec& spec) { return std::make_unique<Add>(request, spec); }
+std::unique_ptr<Op> make_add(const OpRequest& request, const AddSpec& spec) {
+  return std::make_unique<Add>(request, spec);
+}
 
 }  // namespace muster::device::cpu

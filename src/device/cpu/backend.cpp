@@ -26,19 +26,28 @@ struct Make {
 
 const char* instruction_set() {
   switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::sse41: return "SSE4.1";
-    case dnnl::cpu_isa::avx: return "AVX";
-    case dnnl::cpu_isa::avx2: return "AVX2";
-    case dnnl::cpu_isa::avx512_core: return "AVX-512";
-    case dnnl::cpu_isa::avx512_core_vnni: return "AVX-512 VNNI";
-    case dnnl::cpu_isa::avx512_core_bf16: return "AVX-512 bf16";
-    default: return "newest instruction set";
+    case dnnl::cpu_isa::sse41:
+      return "SSE4.1";
+    case dnnl::cpu_isa::avx:
+      return "AVX";
+    case dnnl::cpu_isa::avx2:
+      return "AVX2";
+    case dnnl::cpu_isa::avx512_core:
+      return "AVX-512";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "AVX-512 VNNI";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "AVX-512 bf16";
+    default:
+      return "newest instruction set";
   }
 }
 
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(const DeviceOptions& options) : threads_(std::max(options.threads, 1)) { omp_set_num_threads(threads_); }
+  explicit CpuBackend(const DeviceOptions& options) : threads_(std::max(options.threads, 1)) {
+    omp_set_num_threads(threads_);
+  }
   std::string name() const override { return "cpu"; }
   std::string describe() const override {
     const auto* version = dnnl_version();
@@ -63,20 +72,26 @@ class CpuBackend : public Backend {
 
   void accumulate(void* destination, const void* source, const TensorDesc& desc) override {
     parallel_ranges(threads_, desc.padded_elements(),
-                    [to = static_cast<float*>(destination), from = static_cast<const float*>(source)](std::int64_t begin, std::int64_t end) {
+                    [to = static_cast<float*>(destination), from = static_cast<const float*>(source)](
+                        std::int64_t begin, std::int64_t end) {
 #pragma omp simd
                       for (std::int64_t i = begin; i < end; ++i) to[i] += from[i];
                     });
   }
-  void to_plain(const TensorDesc& desc, const void* source, float* plain) override { copy_to_plain(desc, source, plain); }
-  void from_plain(const TensorDesc& desc, const float* plain, void* destination) override { copy_from_plain(desc, plain, destination); }
+  void to_plain(const TensorDesc& desc, const void* source, float* plain) override {
+    copy_to_plain(desc, source, plain);
+  }
+  void from_plain(const TensorDesc& desc, const float* plain, void* destination) override {
+    copy_from_plain(desc, plain, destination);
+  }
 
  private:
   int threads_;
 };
 
-const bool is_registered = register_backend({"cpu", [] { return std::string(); },
-                                             [](const DeviceOptions& options) -> std::unique_ptr<Backend> { return std::make_unique<CpuBackend>(options); }});
+const bool is_registered = register_backend(
+    {"cpu", [] { return std::string(); },
+     [](const DeviceOptions& options) -> std::unique_ptr<Backend> { return std::make_unique<CpuBackend>(options); }});
 
 }  // namespace
 }  // namespace muster::device::cpu

@@ -28,7 +28,8 @@ class BatchNorm : public CpuOp {
     grad_at_[0] = in_scratch.add(input_adapter_.grad_bytes());
     grad_at_[1] = in_scratch.add(residual_adapter_.grad_bytes());
     scratchpad_at_ = in_scratch.add(std::max(input_adapter_.scratchpad_bytes(), residual_adapter_.scratchpad_bytes()));
-    const std::size_t floats = static_cast<std::size_t>(padded_) * sizeof(float), doubles = static_cast<std::size_t>(padded_) * sizeof(double);
+    const std::size_t floats = static_cast<std::size_t>(padded_) * sizeof(float),
+                      doubles = static_cast<std::size_t>(padded_) * sizeof(double);
     partial_at_ = in_scratch.add(static_cast<std::size_t>(threads_) * 2 * doubles);
     coefficients_at_ = in_scratch.add(4 * floats);
     const std::int64_t groups = is_global() ? 1 : (rows_ + spec_.group - 1) / spec_.group;
@@ -110,7 +111,8 @@ class BatchNorm : public CpuOp {
 
   void end_step(const RunContext& context) override {
     if (!request_.is_training) return;
-    const double count = static_cast<double>(context.global_rows * image_.pixels), momentum = static_cast<double>(spec_.momentum);
+    const double count = static_cast<double>(context.global_rows * image_.pixels),
+                 momentum = static_cast<double>(spec_.momentum);
     for (std::int64_t c = 0; c < image_.channels; ++c) {
       const auto i = static_cast<std::size_t>(c), j = static_cast<std::size_t>(image_.channels + c);
       double mean, variance;
@@ -130,7 +132,9 @@ class BatchNorm : public CpuOp {
  private:
   bool is_global() const { return spec_.group == 0; }
   float* coefficient(int k) const { return reinterpret_cast<float*>(scratch(coefficients_at_)) + k * padded_; }
-  float* mean_of(std::int64_t group) const { return reinterpret_cast<float*>(saved(moments_at_)) + group * 2 * padded_; }
+  float* mean_of(std::int64_t group) const {
+    return reinterpret_cast<float*>(saved(moments_at_)) + group * 2 * padded_;
+  }
   float* inverse_of(std::int64_t group) const { return mean_of(group) + padded_; }
   double* own_sums() const { return reinterpret_cast<double*>(saved(own_at_)); }
   static void update(float& running, double value, double momentum) {
@@ -157,10 +161,13 @@ class BatchNorm : public CpuOp {
   void sum(Range rows, double* sums, double* products, Terms terms) const {
     auto* partial = reinterpret_cast<double*>(scratch(partial_at_));
     std::fill(partial, partial + threads_ * 2 * padded_, 0.0);
-    on_threads(rows, [&](Range part, int t) { sum_channels(image_, part, partial + t * 2 * padded_, partial + (t * 2 + 1) * padded_, terms); });
+    on_threads(rows, [&](Range part, int t) {
+      sum_channels(image_, part, partial + t * 2 * padded_, partial + (t * 2 + 1) * padded_, terms);
+    });
     for (std::int64_t c = 0; c < image_.channels; ++c) {
       sums[c] = products[c] = 0;
-      for (int t = 0; t < threads_; ++t) sums[c] += partial[t * 2 * padded_ + c], products[c] += partial[(t * 2 + 1) * padded_ + c];
+      for (int t = 0; t < threads_; ++t)
+        sums[c] += partial[t * 2 * padded_ + c], products[c] += partial[(t * 2 + 1) * padded_ + c];
     }
   }
 
@@ -212,9 +219,14 @@ class BatchNorm : public CpuOp {
     float* out = y();
     const bool is_relu = spec_.activation == Activation::relu;
     on_threads(rows, [=, this](Range part, int) {
-      if (r && is_relu) map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { out[i] = std::max(x[i] * a[c] + b[c] + r[i], 0.0f); });
-      else if (r) map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { out[i] = x[i] * a[c] + b[c] + r[i]; });
-      else if (is_relu) map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { out[i] = std::max(x[i] * a[c] + b[c], 0.0f); });
+      if (r && is_relu)
+        map_channels(image_, part,
+                     [=](std::int64_t i, std::int64_t c) { out[i] = std::max(x[i] * a[c] + b[c] + r[i], 0.0f); });
+      else if (r)
+        map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { out[i] = x[i] * a[c] + b[c] + r[i]; });
+      else if (is_relu)
+        map_channels(image_, part,
+                     [=](std::int64_t i, std::int64_t c) { out[i] = std::max(x[i] * a[c] + b[c], 0.0f); });
       else map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { out[i] = x[i] * a[c] + b[c]; });
     });
   }
@@ -231,10 +243,13 @@ class BatchNorm : public CpuOp {
     const float *x = x_, *g = dy(), *out = y();
     float *to = dx_, *to_residual = residual_grad_;
     const bool is_relu = spec_.activation == Activation::relu;
-    const auto write = [=](std::int64_t i, std::int64_t c, float grad) { to[i] = a[c] * (grad - k1[c] - k2[c] * (x[i] - mean[c])); };
+    const auto write = [=](std::int64_t i, std::int64_t c, float grad) {
+      to[i] = a[c] * (grad - k1[c] - k2[c] * (x[i] - mean[c]));
+    };
     on_threads(rows, [=, this](Range part, int) {
       if (to_residual) {
-        map_channels(image_, part, [=](std::int64_t i, std::int64_t) { to_residual[i] = !is_relu || out[i] > 0.0f ? g[i] : 0.0f; });
+        map_channels(image_, part,
+                     [=](std::int64_t i, std::int64_t) { to_residual[i] = !is_relu || out[i] > 0.0f ? g[i] : 0.0f; });
         if (to) map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { write(i, c, to_residual[i]); });
       } else if (to && is_relu) {
         map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { write(i, c, out[i] > 0.0f ? g[i] : 0.0f); });
@@ -253,7 +268,8 @@ class BatchNorm : public CpuOp {
 
   template <class Visit>
   void each_group(Visit visit) const {
-    for (std::int64_t first = 0, group = 0; first < rows_; first += spec_.group, ++group) visit(group, Range{first, std::min(first + spec_.group, rows_)});
+    for (std::int64_t first = 0, group = 0; first < rows_; first += spec_.group, ++group)
+      visit(group, Range{first, std::min(first + spec_.group, rows_)});
   }
 
   void forward_groups(const RunContext& context) {
@@ -269,7 +285,8 @@ class BatchNorm : public CpuOp {
       for (std::int64_t c = 0; c < image_.channels; ++c) {
         const double mean = sums[c] / count, variance = std::max(squares[c] / count - mean * mean, 0.0);
         deferred_statistics_[static_cast<std::size_t>(c)] += share * mean;
-        deferred_statistics_[static_cast<std::size_t>(image_.channels + c)] += share * (count > 1 ? variance * count / (count - 1) : variance);
+        deferred_statistics_[static_cast<std::size_t>(image_.channels + c)] +=
+            share * (count > 1 ? variance * count / (count - 1) : variance);
       }
     });
   }
@@ -293,7 +310,8 @@ class BatchNorm : public CpuOp {
   ImageLayout image_;
   std::int64_t padded_ = 0;  // channels in whole blocks
   LayoutAdapter input_adapter_, residual_adapter_;
-  std::size_t value_at_[2] = {}, grad_at_[2] = {}, scratchpad_at_ = 0, partial_at_ = 0, coefficients_at_ = 0, moments_at_ = 0, own_at_ = 0;
+  std::size_t value_at_[2] = {}, grad_at_[2] = {}, scratchpad_at_ = 0, partial_at_ = 0, coefficients_at_ = 0,
+              moments_at_ = 0, own_at_ = 0;
   const float* x_ = nullptr;
   const float* residual_ = nullptr;
   float* dx_ = nullptr;
@@ -303,6 +321,8 @@ class BatchNorm : public CpuOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_batch_norm(const OpRequest& request, const BatchNormSpec& spec) { return std::make_unique<BatchNorm>(request, spec); }
+std::unique_ptr<Op> make_batch_norm(const OpRequest& request, const BatchNormSpec& spec) {
+  return std::make_unique<BatchNorm>(request, spec);
+}
 
 }  // namespace muster::device::cpu

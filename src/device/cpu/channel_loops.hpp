@@ -1,7 +1,7 @@
-// The loops of batch norm over an image batch in any of our layouts. A "lane" is the innermost run in memory: the channels of
-// a block (b >= 8), or the pixels of one channel (b = 1). Sums are taken in float over short runs, then in double; each
-// thread owns a contiguous part of the rows, and the threads' sums are added in order, so the result depends on the shape
-// and the number of threads only.
+// The loops of batch norm over an image batch in any of our layouts. A "lane" is the innermost run in memory: the
+// channels of a block (b >= 8), or the pixels of one channel (b = 1). Sums are taken in float over short runs, then in
+// double; each thread owns a contiguous part of the rows, and the threads' sums are added in order, so the result
+// depends on the shape and the number of threads only.
 #pragma once
 
 #include "device/cpu/cpu_op.hpp"
@@ -17,8 +17,8 @@ inline Range rows_of_thread(Range rows, int threads, int t) {
 /// Pixels summed in float before the sum goes to double.
 inline constexpr std::int64_t run_length = 64;
 
-/// sums[c] and products[c] (padded to whole blocks) of `value(index)` and `value(index) * factor(index, c)` over `rows`.
-/// terms(i, c_in_block...) is called as terms(index, channel, a, b): it must set a and b to the two terms.
+/// sums[c] and products[c] (padded to whole blocks) of `value(index)` and `value(index) * factor(index, c)` over
+/// `rows`. terms(i, c_in_block...) is called as terms(index, channel, a, b): it must set a and b to the two terms.
 template <class Terms>
 void sum_channels(const ImageLayout& image, Range rows, double* sums, double* products, Terms terms) {
   for (std::int64_t n = rows.begin; n < rows.end; ++n) {

@@ -37,7 +37,9 @@ class Concat : public CpuOp {
 
   void forward(int, const RunContext&) override {
     for (const LayoutAdapter& adapter : adapters_) adapter.run_value();
-    each_piece([&](std::size_t k, std::int64_t in, std::int64_t out, std::int64_t count) { std::copy_n(values_[k] + in, count, y() + out); });
+    each_piece([&](std::size_t k, std::int64_t in, std::int64_t out, std::int64_t count) {
+      std::copy_n(values_[k] + in, count, y() + out);
+    });
   }
 
   void backward(int, const RunContext&) override {
@@ -71,6 +73,8 @@ class Concat : public CpuOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_concat(const OpRequest& request, const ConcatSpec& spec) { return std::make_unique<Concat>(request, spec); }
+std::unique_ptr<Op> make_concat(const OpRequest& request, const ConcatSpec& spec) {
+  return std::make_unique<Concat>(request, spec);
+}
 
 }  // namespace muster::device::cpu

@@ -20,7 +20,8 @@ class Conv2d : public WeightedOp {
   }
 
  private:
-  void make(const Conv2dSpec& spec, const memory::dims& input, const memory::dims& weight, const memory::dims& output, const Window& window) {
+  void make(const Conv2dSpec& spec, const memory::dims& input, const memory::dims& weight, const memory::dims& output,
+            const Window& window) {
     const memory::desc bias = plain_desc({spec.filters});
     const memory::desc* bias_or_none = spec.has_bias ? &bias : nullptr;
     primitive_attr attr = user_scratchpad();
@@ -30,7 +31,8 @@ class Conv2d : public WeightedOp {
       attr.set_post_ops(tail);
     }
     const auto kind = request_.is_training ? prop_kind::forward_training : prop_kind::forward_inference;
-    const auto forward = convolution_forward(engine(), attr, kind, any_desc(input), any_desc(weight), bias_or_none, any_desc(output), window);
+    const auto forward = convolution_forward(engine(), attr, kind, any_desc(input), any_desc(weight), bias_or_none,
+                                             any_desc(output), window);
     WeightedPrimitives& p = primitives_;
     p.forward = BoundPrimitive(dnnl::convolution_forward(forward), forward);
     p.source = forward.src_desc();
@@ -40,15 +42,18 @@ class Conv2d : public WeightedOp {
     output_ = tensor_of(output_shape_, p.output, output);
     if (!request_.is_training) return;
 
-    const auto weights = convolution_backward_weights(engine(), user_scratchpad(), p.source, any_desc(weight), bias_or_none, p.output, window, forward);
+    const auto weights = convolution_backward_weights(engine(), user_scratchpad(), p.source, any_desc(weight),
+                                                      bias_or_none, p.output, window, forward);
     p.backward_weights = BoundPrimitive(dnnl::convolution_backward_weights(weights), weights);
     p.weight_grad = weights.diff_weights_desc();
     if (!may_want_grad()) return;
     const auto data = [&] {
       try {  // best: written in the layout of the input itself
-        return convolution_backward_data(engine(), user_scratchpad(), desc_of(request_.inputs[0]), any_desc(weight), p.output, window, forward);
+        return convolution_backward_data(engine(), user_scratchpad(), desc_of(request_.inputs[0]), any_desc(weight),
+                                         p.output, window, forward);
       } catch (const dnnl::error&) {
-        return convolution_backward_data(engine(), user_scratchpad(), any_desc(input), any_desc(weight), p.output, window, forward);
+        return convolution_backward_data(engine(), user_scratchpad(), any_desc(input), any_desc(weight), p.output,
+                                         window, forward);
       }
     }();
     p.backward_data = BoundPrimitive(dnnl::convolution_backward_data(data), data);
@@ -59,6 +64,8 @@ class Conv2d : public WeightedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_conv2d(const OpRequest& request, const Conv2dSpec& spec) { return std::make_unique<Conv2d>(request, spec); }
+std::unique_ptr<Op> make_conv2d(const OpRequest& request, const Conv2dSpec& spec) {
+  return std::make_unique<Conv2d>(request, spec);
+}
 
 }  // namespace muster::device::cpu

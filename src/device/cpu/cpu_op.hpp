@@ -26,7 +26,8 @@ void parallel_ranges(int threads, std::int64_t count, Body body) {
   const std::int64_t part = (count / threads + 64) / 64 * 64;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (int t = 0; t < threads; ++t) {
-    const std::int64_t begin = std::min(count, t * part), end = t + 1 == threads ? count : std::min(count, (t + 1) * part);
+    const std::int64_t begin = std::min(count, t * part),
+                       end = t + 1 == threads ? count : std::min(count, (t + 1) * part);
     if (begin < end) body(begin, end);
   }
 }
@@ -41,11 +42,13 @@ void parallel_items(int threads, std::int64_t count, std::int64_t work, Body bod
 class CpuOp : public Op {
  public:
   explicit CpuOp(const OpRequest& request) : request_(request), threads_(request.threads) {
-    for (const TensorDesc& input : request.inputs) samples_.push_back(Shape(std::vector<std::int64_t>(input.shape.begin() + 1, input.shape.end())));
+    for (const TensorDesc& input : request.inputs)
+      samples_.push_back(Shape(std::vector<std::int64_t>(input.shape.begin() + 1, input.shape.end())));
     rows_ = request.inputs[0].shape[0];
     output_shape_ = output_shape(request.spec, samples_).batched(rows_);
     output_ = {output_shape_, DType::f32, nullptr};
-    for (const ParamShape& param : param_shapes(request.spec, samples_)) params_.push_back({param.shape, DType::f32, nullptr});
+    for (const ParamShape& param : param_shapes(request.spec, samples_))
+      params_.push_back({param.shape, DType::f32, nullptr});
     traits_.backward_reads_input.assign(request.inputs.size(), false);
   }
   const TensorDesc& output() const override { return output_; }
@@ -59,7 +62,9 @@ class CpuOp : public Op {
   float* y() const { return static_cast<float*>(buffers_.output); }
   const float* dy() const { return static_cast<const float*>(buffers_.output_grad); }
   float* dx(std::size_t k = 0) const { return static_cast<float*>(buffers_.input_grads[k]); }
-  bool wants_grad(std::size_t k = 0) const { return k < buffers_.input_grads.size() && buffers_.input_grads[k] != nullptr; }
+  bool wants_grad(std::size_t k = 0) const {
+    return k < buffers_.input_grads.size() && buffers_.input_grads[k] != nullptr;
+  }
   /// Whether the request may ask for the gradient of input k.
   bool may_want_grad(std::size_t k = 0) const {
     return request_.is_training && (request_.wants_input_grad.empty() || request_.wants_input_grad[k]);
@@ -90,6 +95,8 @@ inline void mask_by_relu(int threads, const float* output, const float* grad, fl
 std::unique_ptr<Op> make_dense(const OpRequest& request, const DenseSpec& spec);
 std::unique_ptr<Op> make_conv2d(const OpRequest& request, const Conv2dSpec& spec);
 std::unique_ptr<Op> make_pool2d(const OpRequest& request, const Pool2dSpec& spec);
+/// Max pooling by own loops; null where the layout or the window asks for the library's.
+std::unique_ptr<Op> make_max_pool2d(const OpRequest& request, const Pool2dSpec& spec);
 std::unique_ptr<Op> make_batch_norm(const OpRequest& request, const BatchNormSpec& spec);
 std::unique_ptr<Op> make_layer_norm(const OpRequest& request, const LayerNormSpec& spec);
 std::unique_ptr<Op> make_activation(const OpRequest& request, const ActivationSpec& spec);

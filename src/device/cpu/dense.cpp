@@ -39,7 +39,8 @@ class Dense : public WeightedOp {
     p.implementation = forward.impl_info_str();
     if (!request_.is_training) return;
 
-    const auto weights = inner_product_backward_weights(engine(), user_scratchpad(), p.source, any_desc(weight), bias_or_none, output, forward);
+    const auto weights = inner_product_backward_weights(engine(), user_scratchpad(), p.source, any_desc(weight),
+                                                        bias_or_none, output, forward);
     p.backward_weights = BoundPrimitive(dnnl::inner_product_backward_weights(weights), weights);
     p.weight_grad = weights.diff_weights_desc();
     if (!may_want_grad()) return;
@@ -47,7 +48,8 @@ class Dense : public WeightedOp {
       try {
         return inner_product_backward_data(engine(), user_scratchpad(), given, any_desc(weight), output, forward);
       } catch (const dnnl::error&) {
-        return inner_product_backward_data(engine(), user_scratchpad(), any_desc(input), any_desc(weight), output, forward);
+        return inner_product_backward_data(engine(), user_scratchpad(), any_desc(input), any_desc(weight), output,
+                                           forward);
       }
     }();
     p.backward_data = BoundPrimitive(dnnl::inner_product_backward_data(data), data);
@@ -58,6 +60,8 @@ class Dense : public WeightedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_dense(const OpRequest& request, const DenseSpec& spec) { return std::make_unique<Dense>(request, spec); }
+std::unique_ptr<Op> make_dense(const OpRequest& request, const DenseSpec& spec) {
+  return std::make_unique<Dense>(request, spec);
+}
 
 }  // namespace muster::device::cpu

@@ -32,7 +32,9 @@ memory::desc plain_desc(const memory::dims& dims) {
   return memory::desc(dims, memory::data_type::f32, strides);
 }
 
-memory::desc any_desc(const memory::dims& dims) { return memory::desc(dims, memory::data_type::f32, memory::format_tag::any); }
+memory::desc any_desc(const memory::dims& dims) {
+  return memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
+}
 
 memory::desc desc_of(const TensorDesc& tensor) { return desc_of(tensor, dims_of(tensor.shape)); }
 
@@ -92,7 +94,8 @@ void BoundPrimitive::bind(int argument, const memory::desc& desc, const void* da
 void BoundPrimitive::run() const {
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data());
-  if (status != dnnl_success) fail_library(ExitCode::device, "oneDNN", "dnnl_primitive_execute", status, "execution failed");
+  if (status != dnnl_success)
+    fail_library(ExitCode::device, "oneDNN", "dnnl_primitive_execute", status, "execution failed");
 }
 
 Reorder::Reorder(const memory::desc& from, const memory::desc& to) : from_(from), to_(to) {

@@ -14,8 +14,8 @@ namespace muster::device::cpu {
 dnnl::engine& engine();
 dnnl::stream& stream();
 
-/// A oneDNN format that is not plain. dims: the extents under which it describes the tensor (equally many elements, the same
-/// plain order).
+/// A oneDNN format that is not plain. dims: the extents under which it describes the tensor (equally many elements, the
+/// same plain order).
 class DnnlLayout : public Layout {
  public:
   DnnlLayout(memory::desc desc, memory::dims dims) : desc_(std::move(desc)), dims_(std::move(dims)) {}
@@ -63,7 +63,8 @@ class BoundPrimitive {
  public:
   BoundPrimitive() = default;
   template <class PrimitiveDesc>
-  BoundPrimitive(const dnnl::primitive& primitive, const PrimitiveDesc& desc) : primitive_(primitive), scratchpad_(desc.scratchpad_desc()) {}
+  BoundPrimitive(const dnnl::primitive& primitive, const PrimitiveDesc& desc)
+      : primitive_(primitive), scratchpad_(desc.scratchpad_desc()) {}
 
   std::size_t scratch_bytes() const { return primitive_ ? scratchpad_.get_size() : 0; }
   void bind(int argument, const memory::desc& desc, const void* data);

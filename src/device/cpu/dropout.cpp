@@ -1,5 +1,5 @@
-// Dropout in the layout of the input. The mask of an element depends on its plain index (see DropoutSpec), one Philox block
-// serves four neighbours; it is kept as one byte per element, in memory order, for the backward pass.
+// Dropout in the layout of the input. The mask of an element depends on its plain index (see DropoutSpec), one Philox
+// block serves four neighbours; it is kept as one byte per element, in memory order, for the backward pass.
 #include "device/cpu/adapter.hpp"
 #include "device/cpu/image.hpp"
 
@@ -57,9 +57,10 @@ class Dropout : public CpuOp {
 
  private:
   void draw_row(const RunContext& context, std::int64_t n, std::uint8_t* mask) const {
-    const RandomStream stream(context.seed, Purpose::dropout,
-                              (static_cast<std::uint64_t>(spec_.stream) << 40) + static_cast<std::uint64_t>(context.step),
-                              static_cast<std::uint32_t>(context.first_row + n));
+    const RandomStream stream(
+        context.seed, Purpose::dropout,
+        (static_cast<std::uint64_t>(spec_.stream) << 40) + static_cast<std::uint64_t>(context.step),
+        static_cast<std::uint32_t>(context.first_row + n));
     const std::int64_t elements = samples_[0].elements();
     for (std::int64_t e = 0; e < elements; e += 4) {
       const auto words = stream.block(static_cast<std::uint32_t>(e / 4));
@@ -90,6 +91,8 @@ class Dropout : public CpuOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_dropout(const OpRequest& request, const DropoutSpec& spec) { return std::make_unique<Dropout>(request, spec); }
+std::unique_ptr<Op> make_dropout(const OpRequest& request, const DropoutSpec& spec) {
+  return std::make_unique<Dropout>(request, spec);
+}
 
 }  // namespace muster::device::cpu

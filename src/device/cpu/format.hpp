@@ -1,5 +1,5 @@
-// Tensors in a named oneDNN format, for tests and measurements: they need every layout that an op may meet, not only those
-// that this machine's kernels choose. No oneDNN type appears here.
+// Tensors in a named oneDNN format, for tests and measurements: they need every layout that an op may meet, not only
+// those that this machine's kernels choose. No oneDNN type appears here.
 #pragma once
 
 #include <muster/device/layout.hpp>

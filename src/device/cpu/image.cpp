@@ -1,5 +1,9 @@
 #include "device/cpu/image.hpp"
 
+#include "device/cpu/format.hpp"
+
+#include <muster/base/check.hpp>
+
 namespace muster::device::cpu {
 
 std::optional<ImageLayout> image_layout(const TensorDesc& tensor) {
@@ -26,6 +30,14 @@ std::optional<ImageLayout> image_layout(const TensorDesc& tensor) {
   else return std::nullopt;
   image.blocks = (image.channels + image.block - 1) / image.block;
   return image;
+}
+
+TensorDesc like(const TensorDesc& model, const Shape& shape) {
+  if (model.is_plain()) return {shape, DType::f32, nullptr};
+  const auto image = image_layout(model);
+  MUSTER_CHECK(image.has_value(), "a layout of another kind: {}", model.layout->describe());
+  const bool is_channels_last = desc_of(model) == desc_of(tensor_in(model.shape, Format::nhwc));
+  return tensor_in(shape, is_channels_last ? Format::nhwc : image->block == 8 ? Format::nChw8c : Format::nChw16c);
 }
 
 }  // namespace muster::device::cpu

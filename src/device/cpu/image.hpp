@@ -22,5 +22,7 @@ struct ImageLayout {
 
 /// Empty for a layout of another kind.
 std::optional<ImageLayout> image_layout(const TensorDesc& tensor);
+/// A tensor of `shape` whose channels lie as those of `model`, which image_layout must know.
+TensorDesc like(const TensorDesc& model, const Shape& shape);
 
 }  // namespace muster::device::cpu

@@ -1,5 +1,5 @@
-// Layer norm over plain samples: one row at a time, sums in eight double lanes. Each thread sums the parameter gradients of
-// its rows; the threads' sums are added in order.
+// Layer norm over plain samples: one row at a time, sums in eight double lanes. Each thread sums the parameter
+// gradients of its rows; the threads' sums are added in order.
 #include "device/cpu/adapter.hpp"
 #include "device/cpu/channel_loops.hpp"
 
@@ -10,7 +10,8 @@ namespace {
 
 class LayerNorm : public CpuOp {
  public:
-  LayerNorm(const OpRequest& request, const LayerNormSpec& spec) : CpuOp(request), spec_(spec), k_(samples_[0].elements()) {
+  LayerNorm(const OpRequest& request, const LayerNormSpec& spec)
+      : CpuOp(request), spec_(spec), k_(samples_[0].elements()) {
     adapter_ = LayoutAdapter(request.inputs[0], {request.inputs[0].shape, DType::f32, nullptr});
     Pieces in_saved, in_scratch;
     value_at_ = (request.is_training ? in_saved : in_scratch).add(adapter_.value_bytes());
@@ -91,7 +92,8 @@ class LayerNorm : public CpuOp {
     }
     double variance = 0;
     for (double s : squares) variance += s / static_cast<double>(k_);
-    return {static_cast<float>(mean), static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(spec_.epsilon)))};
+    return {static_cast<float>(mean),
+            static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(spec_.epsilon)))};
   }
 
   void backward_row(std::int64_t n, const float* gamma, float* gamma_grad, float* beta_grad) const {
@@ -127,6 +129,8 @@ class LayerNorm : public CpuOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_layer_norm(const OpRequest& request, const LayerNormSpec& spec) { return std::make_unique<LayerNorm>(request, spec); }
+std::unique_ptr<Op> make_layer_norm(const OpRequest& request, const LayerNormSpec& spec) {
+  return std::make_unique<LayerNorm>(request, spec);
+}
 
 }  // namespace muster::device::cpu

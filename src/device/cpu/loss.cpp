@@ -17,7 +17,8 @@ class Loss : public LossOp {
     plain_grad_.resize(static_cast<std::size_t>(elements_));
   }
 
-  void run(const void* predictions, const void* targets, float* row_loss, void* grad, const RunContext& context) override {
+  void run(const void* predictions, const void* targets, float* row_loss, void* grad,
+           const RunContext& context) override {
     const auto* z = static_cast<const float*>(predictions);
     auto* dz = static_cast<float*>(grad);
     if (!predictions_.is_plain()) {
@@ -28,8 +29,10 @@ class Loss : public LossOp {
     const float scale = 1.0f / static_cast<float>(std::max<std::int64_t>(context.global_rows, 1));
     parallel_items(threads_, rows_, elements_, [&](std::int64_t n) {
       float* row_grad = dz ? dz + n * k_ : nullptr;
-      if (spec_.kind == LossSpec::Kind::softmax_cross_entropy) row_loss[n] = softmax_row(z + n * k_, static_cast<const std::int32_t*>(targets)[n], row_grad, scale);
-      else if (spec_.kind == LossSpec::Kind::binary_cross_entropy) row_loss[n] = binary_row(z + n * k_, static_cast<const float*>(targets) + n * k_, row_grad, scale);
+      if (spec_.kind == LossSpec::Kind::softmax_cross_entropy)
+        row_loss[n] = softmax_row(z + n * k_, static_cast<const std::int32_t*>(targets)[n], row_grad, scale);
+      else if (spec_.kind == LossSpec::Kind::binary_cross_entropy)
+        row_loss[n] = binary_row(z + n * k_, static_cast<const float*>(targets) + n * k_, row_grad, scale);
       else row_loss[n] = squared_row(z + n * k_, static_cast<const float*>(targets) + n * k_, row_grad, scale);
     });
     if (grad && !predictions_.is_plain()) copy_from_plain(predictions_, plain_grad_.data(), grad);

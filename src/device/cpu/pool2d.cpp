@@ -1,5 +1,5 @@
-// Pooling by oneDNN in the layout in which the input comes; global average pooling by own loops, since its result is wanted
-// plain.
+// Pooling by oneDNN in the layout in which the input comes, but for what max_pool2d.cpp does itself. The result of
+// global pooling is brought into plain order, which is what dense layers read.
 #include "device/cpu/cpu_op.hpp"
 #include "device/cpu/image.hpp"
 
@@ -15,10 +15,16 @@ class Pool2d : public CpuOp {
     Window window{{in[2], in[3]}, {in[2], in[3]}, {0, 0}, {0, 0}, {0, 0}};
     if (!spec.is_global) {
       out = dims_of(output_shape_);
-      window = {{spec.kernel[0], spec.kernel[1]}, {spec.stride[0], spec.stride[1]}, {0, 0}, {spec.padding[0], spec.padding[1]}, {spec.padding[2], spec.padding[3]}};
-      // oneDNN refuses windows that reach further than the padded image on the far side; what no window uses is cut off.
+      window = {{spec.kernel[0], spec.kernel[1]},
+                {spec.stride[0], spec.stride[1]},
+                {0, 0},
+                {spec.padding[0], spec.padding[1]},
+                {spec.padding[2], spec.padding[3]}};
+      // oneDNN refuses windows that reach further than the padded image on the far side; what no window uses is cut
+      // off.
       for (std::size_t axis = 0; axis < 2; ++axis)
-        window.padding_after[axis] = (out[axis + 2] - 1) * window.stride[axis] + window.kernel[axis] - in[axis + 2] - window.padding_before[axis];
+        window.padding_after[axis] = (out[axis + 2] - 1) * window.stride[axis] + window.kernel[axis] - in[axis + 2] -
+                                     window.padding_before[axis];
     }
     translated("pooling", [&] { make(spec, out, window); });
   }
@@ -31,7 +37,8 @@ class Pool2d : public CpuOp {
     float* output = plain_output_.is_needed() ? reinterpret_cast<float*>(scratch(pooled_at_)) : y();
     forward_.bind(DNNL_ARG_SRC, input_, buffers.inputs[0]);
     forward_.bind(DNNL_ARG_DST, pooled_, output);
-    if (has_workspace_) forward_.bind(DNNL_ARG_WORKSPACE, workspace_, request_.is_training ? saved() : scratch(workspace_at_));
+    if (has_workspace_)
+      forward_.bind(DNNL_ARG_WORKSPACE, workspace_, request_.is_training ? saved() : scratch(workspace_at_));
     forward_.bind_scratch(scratchpad);
     plain_output_.bind(output, buffers.output, scratchpad);
     if (!backward_ || !wants_grad()) return;
@@ -62,7 +69,8 @@ class Pool2d : public CpuOp {
     forward_ = BoundPrimitive(dnnl::pooling_forward(forward), forward);
     pooled_ = forward.dst_desc();
     implementation_ = forward.impl_info_str();
-    if (spec.is_global) plain_output_ = Reorder(pooled_, plain_desc(out)), blocked_grad_ = Reorder(plain_desc(out), pooled_);
+    if (spec.is_global)
+      plain_output_ = Reorder(pooled_, plain_desc(out)), blocked_grad_ = Reorder(plain_desc(out), pooled_);
     else output_ = tensor_of(output_shape_, pooled_, out);
     has_workspace_ = is_max && request_.is_training;
     if (has_workspace_) workspace_ = forward.workspace_desc();
@@ -90,6 +98,9 @@ class Pool2d : public CpuOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_pool2d(const OpRequest& request, const Pool2dSpec& spec) { return std::make_unique<Pool2d>(request, spec); }
+std::unique_ptr<Op> make_pool2d(const OpRequest& request, const Pool2dSpec& spec) {
+  if (auto own = make_max_pool2d(request, spec)) return own;
+  return std::make_unique<Pool2d>(request, spec);
+}
 
 }  // namespace muster::device::cpu

@@ -34,6 +34,8 @@ class Reshape : public CpuOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_reshape(const OpRequest& request, const ReshapeSpec& spec) { return std::make_unique<Reshape>(request, spec); }
+std::unique_ptr<Op> make_reshape(const OpRequest& request, const ReshapeSpec& spec) {
+  return std::make_unique<Reshape>(request, spec);
+}
 
 }  // namespace muster::device::cpu

@@ -19,7 +19,8 @@ void WeightedOp::complete(const memory::dims& weight_dims, const memory::dims& i
   Pieces in_saved, in_scratch;
   source_at_ = (request_.is_training ? in_saved : in_scratch).add(source_.bytes());
   forward_weights_at_ = in_scratch.add(forward_weights_.bytes());
-  std::size_t scratchpad = std::max({p.forward.scratch_bytes(), source_.scratch_bytes(), forward_weights_.scratch_bytes()});
+  std::size_t scratchpad =
+      std::max({p.forward.scratch_bytes(), source_.scratch_bytes(), forward_weights_.scratch_bytes()});
   if (request_.is_training) {
     weight_grad_ = Reorder(p.weight_grad, param_desc_);
     weight_grad_at_ = in_scratch.add(weight_grad_.bytes() > 0 ? p.weight_grad.get_size() : 0);
@@ -30,7 +31,8 @@ void WeightedOp::complete(const memory::dims& weight_dims, const memory::dims& i
       data_grad_ = Reorder(p.data_grad, desc_of(request_.inputs[0], input_dims));
       data_weights_at_ = in_scratch.add(data_weights_.bytes());
       data_grad_at_ = in_scratch.add(data_grad_.is_needed() ? p.data_grad.get_size() : 0);
-      scratchpad = std::max({scratchpad, p.backward_data.scratch_bytes(), data_weights_.scratch_bytes(), data_grad_.scratch_bytes()});
+      scratchpad = std::max(
+          {scratchpad, p.backward_data.scratch_bytes(), data_weights_.scratch_bytes(), data_grad_.scratch_bytes()});
     }
   }
   scratchpad_at_ = in_scratch.add(scratchpad);

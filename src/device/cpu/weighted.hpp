@@ -1,7 +1,7 @@
-// What conv2d and dense have in common on oneDNN: three primitives (forward, gradient of the data, gradient of the weights),
-// each with the formats it likes best, and the changes of format between them. The parameter is kept in the format in
-// which the weight gradient comes out, so neither the gradient nor the update ever needs a reorder; the forms that the
-// forward and data passes want are made from it inside the op, once per pass and only where they differ.
+// What conv2d and dense have in common on oneDNN: three primitives (forward, gradient of the data, gradient of the
+// weights), each with the formats it likes best, and the changes of format between them. The parameter is kept in the
+// format in which the weight gradient comes out, so neither the gradient nor the update ever needs a reorder; the forms
+// that the forward and data passes want are made from it inside the op, once per pass and only where they differ.
 #pragma once
 
 #include "device/cpu/cpu_op.hpp"
@@ -11,11 +11,11 @@ namespace muster::device::cpu {
 /// The primitives of one op; Traits gives their types.
 struct WeightedPrimitives {
   BoundPrimitive forward, backward_data, backward_weights;
-  memory::desc source;              ///< what forward and backward_weights read
+  memory::desc source;  ///< what forward and backward_weights read
   memory::desc forward_weights;
-  memory::desc data_weights;        ///< what backward_data reads
-  memory::desc weight_grad;         ///< what backward_weights writes
-  memory::desc data_grad;           ///< what backward_data writes
+  memory::desc data_weights;  ///< what backward_data reads
+  memory::desc weight_grad;   ///< what backward_weights writes
+  memory::desc data_grad;     ///< what backward_data writes
   memory::desc output;
   std::string implementation;
 };
@@ -29,7 +29,8 @@ class WeightedOp : public CpuOp {
   void backward(int phase, const RunContext& context) override;
 
  protected:
-  /// Called by the constructor of the derived class once primitives_ is filled. weight_dims: as the primitives see the weight.
+  /// Called by the constructor of the derived class once primitives_ is filled. weight_dims: as the primitives see the
+  /// weight.
   void complete(const memory::dims& weight_dims, const memory::dims& input_dims);
 
   bool has_bias_;
@@ -38,8 +39,9 @@ class WeightedOp : public CpuOp {
 
  private:
   Reorder source_, forward_weights_, data_weights_, weight_grad_, data_grad_;
-  std::size_t source_at_ = 0;                                              // in saved (training) or scratch
-  std::size_t forward_weights_at_ = 0, data_weights_at_ = 0, weight_grad_at_ = 0, data_grad_at_ = 0, masked_at_ = 0, scratchpad_at_ = 0;
+  std::size_t source_at_ = 0;  // in saved (training) or scratch
+  std::size_t forward_weights_at_ = 0, data_weights_at_ = 0, weight_grad_at_ = 0, data_grad_at_ = 0, masked_at_ = 0,
+              scratchpad_at_ = 0;
   memory::desc param_desc_, bias_desc_;
 };
 

@@ -1,6 +1,6 @@
-// Saving: write into .tmp-step-N, sync, rename, sync the parent, then remove what is no longer kept. Loading: the newest whose
-// sizes and hashes are those of its manifest. One process writes a run at a time; names that begin with a dot are
-// leftovers of a killed one and are swept by the next save.
+// Saving: write into .tmp-step-N, sync, rename, sync the parent, then remove what is no longer kept. Loading: the
+// newest whose sizes and hashes are those of its manifest. One process writes a run at a time; names that begin with a
+// dot are leftovers of a killed one and are swept by the next save.
 #include <muster/train/checkpoint.hpp>
 
 #include <muster/base/error.hpp>
@@ -11,12 +11,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 
 namespace muster::train {
 namespace {
@@ -38,7 +38,8 @@ std::int64_t step_of(const fs::path& folder) {
 
 void write_state(const fs::path& path, const CheckpointState& state) {
   dataset::StoreWriter store(path);
-  const std::int64_t counters[] = {state.step, state.sample_counter, state.epoch, state.audit[0], state.audit[1], state.audit[2]};
+  const std::int64_t counters[] = {state.step,     state.sample_counter, state.epoch,
+                                   state.audit[0], state.audit[1],       state.audit[2]};
   store.put("counters", std::span<const std::int64_t>(counters));
   for (const NamedTensor& tensor : state.optimizer) {
     store.put("optimizer/" + tensor.name + "/values", std::span<const float>(tensor.values));
@@ -53,7 +54,8 @@ void write_state(const fs::path& path, const CheckpointState& state) {
 void read_state(const fs::path& path, CheckpointParts parts, CheckpointState& state) {
   const dataset::StoreReader store(path);
   const auto counters = store.integers("counters");
-  if (counters.size() != 6) fail(ExitCode::checkpoint, "{}: expected 6 counters, found {}", path.string(), counters.size());
+  if (counters.size() != 6)
+    fail(ExitCode::checkpoint, "{}: expected 6 counters, found {}", path.string(), counters.size());
   state.step = counters[0];
   state.sample_counter = counters[1];
   state.epoch = counters[2];
@@ -62,11 +64,13 @@ void read_state(const fs::path& path, CheckpointParts parts, CheckpointState& st
   const std::string names = store.text("optimizer_names");
   if (names.empty()) return;
   for (const std::string& name : split(names, '\n'))
-    state.optimizer.push_back({name, Shape(store.integers("optimizer/" + name + "/shape")), store.floats("optimizer/" + name + "/values")});
+    state.optimizer.push_back(
+        {name, Shape(store.integers("optimizer/" + name + "/shape")), store.floats("optimizer/" + name + "/values")});
 }
 
 void write_manifest(const fs::path& folder, const CheckpointState& state) {
-  nlohmann::ordered_json manifest{{"format", format_version}, {"step", state.step}, {"epoch", state.epoch}, {"samples", state.sample_counter}};
+  nlohmann::ordered_json manifest{
+      {"format", format_version}, {"step", state.step}, {"epoch", state.epoch}, {"samples", state.sample_counter}};
   for (const char* name : data_files)
     manifest["files"][name] = {{"bytes", fs::file_size(folder / name)}, {"xxh3", hash_file(folder / name)}};
   write_file_atomic(folder / "manifest.json", manifest.dump(2) + "\n");
@@ -77,9 +81,11 @@ void verify_file(const fs::path& path, const nlohmann::json& entry) {
   const std::uintmax_t found = fs::file_size(path, error);
   if (error) fail(ExitCode::checkpoint, "{}: {}", path.string(), error.message());
   if (const auto bytes = entry.at("bytes").get<std::uintmax_t>(); found != bytes)
-    fail(ExitCode::checkpoint, "{}: {} bytes, the manifest says {}: {}", path.string(), found, bytes, found < bytes ? "truncated" : "damaged");
+    fail(ExitCode::checkpoint, "{}: {} bytes, the manifest says {}: {}", path.string(), found, bytes,
+         found < bytes ? "truncated" : "damaged");
   if (const std::string hash = hash_file(path); hash != entry.at("xxh3").get<std::string>())
-    fail(ExitCode::checkpoint, "{}: its hash is {}, the manifest says {}: damaged", path.string(), hash, entry.at("xxh3").get<std::string>());
+    fail(ExitCode::checkpoint, "{}: its hash is {}, the manifest says {}: damaged", path.string(), hash,
+         entry.at("xxh3").get<std::string>());
 }
 
 /// Checks the files against the manifest and returns the counters it states: step, samples, epoch.
@@ -88,16 +94,18 @@ std::array<std::int64_t, 3> verify(const fs::path& folder) {
   try {
     const auto manifest = nlohmann::json::parse(read_file(path, static_cast<int>(ExitCode::checkpoint)));
     if (manifest.at("format") != format_version)
-      fail(ExitCode::checkpoint, "{}: format {}, this muster reads {}", path.string(), manifest.at("format").dump(), format_version);
+      fail(ExitCode::checkpoint, "{}: format {}, this muster reads {}", path.string(), manifest.at("format").dump(),
+           format_version);
     for (const char* name : data_files) verify_file(folder / name, manifest.at("files").at(name));
-    return {manifest.at("step").get<std::int64_t>(), manifest.at("samples").get<std::int64_t>(), manifest.at("epoch").get<std::int64_t>()};
+    return {manifest.at("step").get<std::int64_t>(), manifest.at("samples").get<std::int64_t>(),
+            manifest.at("epoch").get<std::int64_t>()};
   } catch (const nlohmann::json::exception& error) {
     fail(ExitCode::checkpoint, "{}: damaged: {}", path.string(), error.what());
   }
 }
 
-/// Puts `temporary` in the place of `final_folder`. An existing one (the same step once more, after a resume) leaves it in
-/// the same instant where the file system can exchange names.
+/// Puts `temporary` in the place of `final_folder`. An existing one (the same step once more, after a resume) leaves it
+/// in the same instant where the file system can exchange names.
 void publish(const fs::path& temporary, const fs::path& final_folder) {
   if (fs::exists(final_folder)) {
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_folder.c_str(), RENAME_EXCHANGE) == 0) {
@@ -121,7 +129,8 @@ void sweep(const fs::path& run) {
   }
 }
 
-/// A later step than the one just saved is what a resume has passed over as damaged (or a future given up): it does not count.
+/// A later step than the one just saved is what a resume has passed over as damaged (or a future given up): it does not
+/// count.
 void prune(const fs::path& run, std::int64_t saved_step, int keep) {
   auto folders = list_checkpoints(run);
   std::erase_if(folders, [&](const fs::path& folder) { return step_of(folder) > saved_step; });
@@ -140,7 +149,8 @@ std::vector<fs::path> list_checkpoints(const fs::path& run) {
   if (!fs::is_directory(folder_of(run))) return folders;
   for (const auto& entry : fs::directory_iterator(folder_of(run)))
     if (entry.is_directory() && step_of(entry.path()) >= 0) folders.push_back(entry.path());
-  std::sort(folders.begin(), folders.end(), [](const fs::path& a, const fs::path& b) { return step_of(a) < step_of(b); });
+  std::sort(folders.begin(), folders.end(),
+            [](const fs::path& a, const fs::path& b) { return step_of(a) < step_of(b); });
   return folders;
 }
 
@@ -161,7 +171,9 @@ fs::path save_checkpoint(const fs::path& run, const CheckpointState& state, int 
   } catch (const std::exception& error) {
     std::error_code ignored;
     fs::remove_all(temporary, ignored);
-    fail(ExitCode::checkpoint, "checkpoint of step {} not written, older ones are untouched: {}; free disk space or set run.directory to another disk",
+    fail(ExitCode::checkpoint,
+         "checkpoint of step {} not written, older ones are untouched: {}; free disk space or set run.directory to "
+         "another disk",
          state.step, error.what());
   }
   try {
@@ -178,14 +190,15 @@ CheckpointState load_checkpoint(const fs::path& folder, CheckpointParts parts) {
   state.weights = read_safetensors(folder / data_files[0]);
   read_state(folder / data_files[1], parts, state);
   if (stated != std::array{state.step, state.sample_counter, state.epoch})
-    fail(ExitCode::checkpoint, "{}: damaged: its step, samples and epoch {} are not those of {}, [{}, {}, {}]", (folder / "manifest.json").string(),
-         stated, data_files[1], state.step, state.sample_counter, state.epoch);
+    fail(ExitCode::checkpoint, "{}: damaged: its step, samples and epoch {} are not those of {}, [{}, {}, {}]",
+         (folder / "manifest.json").string(), stated, data_files[1], state.step, state.sample_counter, state.epoch);
   return state;
 }
 
 CheckpointState load_newest_checkpoint(const fs::path& run, CheckpointParts parts) {
   auto folders = list_checkpoints(run);
-  if (folders.empty()) fail(ExitCode::checkpoint, "{}: no checkpoint found; start without --resume", folder_of(run).string());
+  if (folders.empty())
+    fail(ExitCode::checkpoint, "{}: no checkpoint found; start without --resume", folder_of(run).string());
   std::vector<std::string> reasons;
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     try {
@@ -197,7 +210,8 @@ CheckpointState load_newest_checkpoint(const fs::path& run, CheckpointParts part
       reasons.push_back(error.what());
     }
   }
-  fail(ExitCode::checkpoint, "{}: none of {} checkpoints is good: {}", folder_of(run).string(), folders.size(), join(reasons, "; "));
+  fail(ExitCode::checkpoint, "{}: none of {} checkpoints is good: {}", folder_of(run).string(), folders.size(),
+       join(reasons, "; "));
 }
 
 }  // namespace muster::train

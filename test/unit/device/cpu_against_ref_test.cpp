@@ -1,5 +1,5 @@
-// Every op of the cpu backend against ref: in every input layout, with parameters in its own layouts and in plain ones, on
-// one and two threads, for odd sizes, one row and sizes with channel padding.
+// Every op of the cpu backend against ref: in every input layout, with parameters in its own layouts and in plain ones,
+// on one and two threads, for odd sizes, one row and sizes with channel padding.
 #include "device/cpu/format.hpp"
 
 #include "cpu_runner.hpp"
@@ -29,16 +29,21 @@ void compare(Case c, double tolerance = 2e-5) {
   const auto ref = backend_named("ref");
   const Result expected = Runner(*ref, c, layouts(c, Format::plain, Format::plain)).run();
   const bool is_image = c.inputs[0].rank() == 4;
-  const std::vector<Format> formats = is_image ? std::vector{Format::plain, Format::nhwc, Format::nChw8c, Format::nChw16c} : std::vector{Format::plain};
+  const std::vector<Format> formats =
+      is_image ? std::vector{Format::plain, Format::nhwc, Format::nChw8c, Format::nChw16c} : std::vector{Format::plain};
   for (int threads : {1, 2}) {
     c.threads = threads;
     const auto cpu = backend_named("cpu", threads);
     for (Format format : formats) {
-      const std::string what = c.name + " format " + std::to_string(static_cast<int>(format)) + " threads " + std::to_string(threads);
+      const std::string what =
+          c.name + " format " + std::to_string(static_cast<int>(format)) + " threads " + std::to_string(threads);
       expect_equal(Runner(*cpu, c, layouts(c, format, format)).run(), expected, tolerance, what);
-      if (c.inputs.size() > 1) expect_equal(Runner(*cpu, c, layouts(c, format, Format::plain)).run(), expected, tolerance, what + ", others plain");
+      if (c.inputs.size() > 1)
+        expect_equal(Runner(*cpu, c, layouts(c, format, Format::plain)).run(), expected, tolerance,
+                     what + ", others plain");
       if (!plain_params(c).empty())
-        expect_equal(Runner(*cpu, c, layouts(c, format, format), plain_params(c)).run(), expected, tolerance, what + ", plain parameters");
+        expect_equal(Runner(*cpu, c, layouts(c, format, format), plain_params(c)).run(), expected, tolerance,
+                     what + ", plain parameters");
     }
   }
 }
@@ -108,7 +113,8 @@ TEST(CpuAgainstRef, Conv2dOfUnevenWindows) {
   compare({"conv depthwise", depthwise, {{2, 16, 6, 6}}});
 }
 
-Pool2dSpec pool(Pool2dSpec::Kind kind, std::int64_t kernel, std::int64_t stride, std::array<std::int64_t, 4> padding = {0, 0, 0, 0}) {
+Pool2dSpec pool(Pool2dSpec::Kind kind, std::int64_t kernel, std::int64_t stride,
+                std::array<std::int64_t, 4> padding = {0, 0, 0, 0}) {
   Pool2dSpec spec;
   spec.kind = kind;
   spec.kernel = {kernel, kernel};
@@ -150,7 +156,10 @@ TEST(CpuAgainstRef, BatchNorm) {
         spec.activation = activation;
         spec.has_residual = has_residual;
         const auto make = [&](Shape shape) {
-          Case c{fmt::format("batch norm {} group {} relu {} residual {}", shape.text(), group, activation == Activation::relu, has_residual), spec, {shape}};
+          Case c{fmt::format("batch norm {} group {} relu {} residual {}", shape.text(), group,
+                             activation == Activation::relu, has_residual),
+                 spec,
+                 {shape}};
           if (has_residual) c.inputs.push_back(shape);
           c.other_share = group == 0 ? 0.5 : 0.0;  // as if other ranks had half as many rows again
           c.context.global_rows = shape[0] * 3 / 2 + (group == 0 ? 0 : 1);
@@ -183,7 +192,8 @@ TEST(CpuAgainstRef, LayerNorm) {
 }
 
 TEST(CpuAgainstRef, Activations) {
-  for (auto kind : {Activation::none, Activation::relu, Activation::leaky_relu, Activation::gelu, Activation::silu, Activation::tanh, Activation::sigmoid}) {
+  for (auto kind : {Activation::none, Activation::relu, Activation::leaky_relu, Activation::gelu, Activation::silu,
+                    Activation::tanh, Activation::sigmoid}) {
     ActivationSpec spec;
     spec.kind = kind;
     spec.slope = 0.2f;

@@ -1,6 +1,6 @@
 // Runs one op on one backend with hostile memory: every buffer starts as NaN (an op must overwrite, padding included),
-// scratch is spoilt between calls, and guards around each buffer catch writes beyond it. Values go in and come out plain,
-// so results of backends with different layouts can be compared.
+// scratch is spoilt between calls, and guards around each buffer catch writes beyond it. Values go in and come out
+// plain, so results of backends with different layouts can be compared.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,8 +50,8 @@ struct Case {
   bool is_training = true;
   int threads = 1;
   RunContext context{7, 3, 12, 0};
-  float quantum = 0;          ///< > 0: inputs are rounded to multiples, so that ties happen
-  double other_share = 0;     ///< statistics "of other ranks": this much of the own ones is added to them
+  float quantum = 0;       ///< > 0: inputs are rounded to multiples, so that ties happen
+  double other_share = 0;  ///< statistics "of other ranks": this much of the own ones is added to them
 };
 
 struct Result {
@@ -72,11 +72,12 @@ inline Values random_values(std::int64_t count, std::uint32_t which, float quant
   return values;
 }
 
-/// One bound op and its memory. layouts: of the inputs, in that backend; params: fixed layouts or empty; shift: moves all
-/// addresses.
+/// One bound op and its memory. layouts: of the inputs, in that backend; params: fixed layouts or empty; shift: moves
+/// all addresses.
 class Runner {
  public:
-  Runner(Backend& backend, const Case& c, const std::vector<TensorDesc>& layouts, std::vector<TensorDesc> params = {}, std::size_t shift = 0)
+  Runner(Backend& backend, const Case& c, const std::vector<TensorDesc>& layouts, std::vector<TensorDesc> params = {},
+         std::size_t shift = 0)
       : backend_(backend), case_(c), layouts_(layouts), shift_(shift) {
     OpRequest request;
     request.spec = c.spec;
@@ -119,7 +120,8 @@ class Runner {
     for (std::size_t k = 0; k < layouts_.size(); ++k) {
       const Shape& shape = layouts_[k].shape;
       samples.push_back(Shape(std::vector<std::int64_t>(shape.begin() + 1, shape.end())));
-      b.inputs.push_back(fill(layouts_[k], random_values(shape.elements(), static_cast<std::uint32_t>(k), case_.quantum)).data());
+      b.inputs.push_back(
+          fill(layouts_[k], random_values(shape.elements(), static_cast<std::uint32_t>(k), case_.quantum)).data());
       input_grads_.push_back(&make(layouts_[k].bytes()));
       b.input_grads.push_back(case_.is_training ? input_grads_.back()->data() : nullptr);
     }
@@ -130,7 +132,8 @@ class Runner {
     }
     for (std::size_t i = 0; i < op_->params().size(); ++i) {
       const TensorDesc& desc = op_->params()[i];
-      b.params.push_back(static_cast<float*>(fill(desc, random_values(desc.shape.elements(), 30 + static_cast<std::uint32_t>(i))).data()));
+      b.params.push_back(static_cast<float*>(
+          fill(desc, random_values(desc.shape.elements(), 30 + static_cast<std::uint32_t>(i))).data()));
       param_grads_.push_back(&make(desc.bytes()));
       if (case_.is_training) b.param_grads.push_back(static_cast<float*>(param_grads_.back()->data()));
     }
@@ -152,7 +155,8 @@ class Runner {
   void run_backward(Result& result) {
     const OpTraits& traits = op_->traits();
     if (traits.passes_grad_through) {
-      for (std::size_t k = 0; k < layouts_.size(); ++k) result.input_grads.push_back(random_values(layouts_[k].shape.elements(), 20));
+      for (std::size_t k = 0; k < layouts_.size(); ++k)
+        result.input_grads.push_back(random_values(layouts_[k].shape.elements(), 20));
       return;
     }
     for (int phase = 0; phase < traits.backward_phases; ++phase) {
@@ -243,13 +247,16 @@ inline void expect_equal(const Result& found, const Result& expected, double tol
   };
   check(found.output, expected.output, "output");
   ASSERT_EQ(found.input_grads.size(), expected.input_grads.size()) << what;
-  for (std::size_t k = 0; k < expected.input_grads.size(); ++k) check(found.input_grads[k], expected.input_grads[k], "gradient of input " + std::to_string(k));
+  for (std::size_t k = 0; k < expected.input_grads.size(); ++k)
+    check(found.input_grads[k], expected.input_grads[k], "gradient of input " + std::to_string(k));
   ASSERT_EQ(found.param_grads.size(), expected.param_grads.size()) << what;
-  for (std::size_t k = 0; k < expected.param_grads.size(); ++k) check(found.param_grads[k], expected.param_grads[k], "gradient of parameter " + std::to_string(k));
+  for (std::size_t k = 0; k < expected.param_grads.size(); ++k)
+    check(found.param_grads[k], expected.param_grads[k], "gradient of parameter " + std::to_string(k));
   check(found.forward_statistics, expected.forward_statistics, "forward statistics");
   check(found.backward_statistics, expected.backward_statistics, "backward statistics");
   check(found.deferred, expected.deferred, "deferred statistics");
-  for (std::size_t k = 0; k < expected.state.size(); ++k) check(found.state[k], expected.state[k], "state " + std::to_string(k));
+  for (std::size_t k = 0; k < expected.state.size(); ++k)
+    check(found.state[k], expected.state[k], "state " + std::to_string(k));
 }
 
 }  // namespace muster::device::test
