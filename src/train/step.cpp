@@ -24,6 +24,10 @@ namespace {
 constexpr std::int64_t stop_word = 0;      // replicas that ask for a stop
 constexpr std::int64_t bad_loss_word = 1;  // micro-batches whose loss is NaN or Inf
 
+// Names of the waits, made once: the step allocates nothing.
+const std::string statistics_sum = "sum of batch-norm statistics";
+const std::string running_sum = "sum of running statistics";
+
 }  // namespace
 
 Step::Step(const StepParts& parts) : parts_(parts), make_progress_([this] { parts_.reducer.progress(); }) {
@@ -146,7 +150,7 @@ void Step::sum_statistics(Wave& wave, const std::vector<model::Segment>& (model:
     else std::ranges::fill(row, 0.0);
   }
   const std::span<double> totals = std::span(totals_).first(width);
-  parts_.statistics.sum(shares, totals, "sum of batch-norm statistics");
+  parts_.statistics.sum(shares, totals, statistics_sum);
   for (MicroBatch& micro : wave)
     if (micro.program) std::ranges::copy(totals, statistics_of(micro).begin());
   std::ranges::copy(totals, lead.begin());
@@ -184,7 +188,7 @@ void Step::keep_deferred_statistics(const MicroBatch& micro) {
 void Step::update_running_values(std::int64_t step, std::int64_t global_rows) {
   model::Program& lead = parts_.programs.lead();
   const std::span<double> sums = lead.deferred_statistics();
-  if (!sums.empty()) parts_.statistics.sum(deferred_, sums, "sum of running statistics");
+  if (!sums.empty()) parts_.statistics.sum(deferred_, sums, running_sum);
   lead.end_step({parts_.seed, step, 0, global_rows});
 }
 

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# `make bench`: timed claims as ratios, measured side by side: rounds of muster and its peer alternate, and each figure is the
+# median over the rounds of the 20th percentile of the step times (other processes hardly move that). Also checks that
+# the runs learn what they should. BENCH_ROUNDS (default 3). PyTorch is compared where python3-torch is installed.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+muster=${BUILD:?the build folder}/muster
+rounds=${BENCH_ROUNDS:-3}
+python=${PYTHON:-/usr/bin/python3}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+
+median() { sort -g | awk '{ v[NR] = $1 } END { print (NR == 0 ? "nan" : v[int((NR + 1) / 2)]) }'; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
+# metric RUN KEY: the median over the intervals but the first, which warms up
+metric() { sed 1d "$1/metrics.jsonl" | grep -o "\"$2\":[^,}]*" | cut -d: -f2 | median; }
+
+train() { # NAME RANKS CONFIG FLAGS...
+  local name=$1 ranks=$2 config=$3 launcher=()
+  shift 3
+  if [ "$ranks" -gt 1 ]; then launcher=(mpirun --bind-to core -n "$ranks"); fi
+  "${launcher[@]}" "$muster" train "$config" --set run.directory="$scratch/$name" --set parallel.lr_scaling=none --force "$@" \
+    >"$scratch/$name.log" 2>&1 || { cat "$scratch/$name.log" >&2; exit 1; }
+}
+loss_of() { grep -o '"loss":[^,]*' "$scratch/$1/metrics.jsonl" | tail -n 1 | cut -d: -f2; }
+
+has_torch=0
+if "$python" -c 'import torch' 2>/dev/null; then has_torch=1; else echo 'python3-torch is not installed: no comparison with PyTorch'; fi
+
+for task in mlp cnn; do
+  steps=1000
+  if [ "$task" = cnn ]; then steps=150; fi
+  for threads in 1 2; do
+    [ "$threads" -le "$(nproc)" ] || continue
+    rm -f "$scratch/own"_times "$scratch/peer"_times
+    for _ in $(seq "$rounds"); do
+      train own 1 "test/bench/$task.yaml" --set device.threads="$threads" --set run.steps="$steps" --set log.every="$((steps / 5)) steps"
+      metric "$scratch/own" step_ms_p20 >>"$scratch/own"_times
+      if [ "$has_torch" = 1 ]; then "$python" test/bench/peer_torch.py "$task" "$threads" 4 >>"$scratch/peer"_times; fi
+    done
+    own=$(median <"$scratch/own"_times)
+    line="$task fp32, $threads thread(s): $own ms per step, last loss $(loss_of own)"
+    if [ "$has_torch" = 1 ]; then
+      peer=$(median <"$scratch/peer"_times)
+      line+=", PyTorch $peer ms, ratio $(ratio "$peer" "$own")"
+    fi
+    echo "$line"
+    rm -f "$scratch/own"_times "$scratch/peer"_times
+  done
+done
+
+: >"$scratch/one" && : >"$scratch/two" && : >"$scratch/first"
+for _ in $(seq "$rounds"); do
+  train r1 1 test/bench/cnn.yaml --set device.threads=1 --set run.steps=150 --set log.every='30 steps'
+  metric "$scratch/r1" samples_per_s >>"$scratch/one"
+  train r2 2 test/bench/cnn.yaml --set device.threads=1 --set run.steps=150 --set log.every='30 steps'
+  metric "$scratch/r2" samples_per_s >>"$scratch/two"
+  train first 1 test/bench/mlp.yaml --set run.steps=1
+  grep -o 'first step  after .*' "$scratch/first.log" | awk '{ v = $4; if ($5 == "ms") v /= 1000; print v }' >>"$scratch/first_s"
+done
+one=$(median <"$scratch/one") two=$(median <"$scratch/two")
+echo "cnn, 1 rank: $one samples/s; 2 ranks x 1 thread: $two samples/s = $(ratio "$two" "$(awk -v a="$one" 'BEGIN { print 2 * a }')") of twice one rank; exposed communication $(metric "$scratch/r2" exposed_comm)"
+echo "mlp, first step after $(median <"$scratch/first_s") s from process start"

@@ -1,0 +1,258 @@
+// Converters on files written here byte by byte, read back through the dataset, and their messages.
+#include <gtest/gtest.h>
+
+#include <muster/base/error.hpp>
+#include <muster/dataset/convert.hpp>
+#include <muster/dataset/dataset.hpp>
+
+#include <zlib.h>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace muster::dataset {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Convert : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("convert-" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    options_.output = path("out.h5");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& content) const {
+    std::ofstream(path(name), std::ios::binary) << content;
+    return path(name);
+  }
+  std::string write_gz(const std::string& name, const std::string& content) const {
+    gzFile file = gzopen(path(name).c_str(), "wb");
+    gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
+    gzclose(file);
+    return path(name);
+  }
+  std::unique_ptr<Dataset> open() const {
+    DataOptions data;
+    data.train.files = {options_.output};
+    data.train.inputs = options_.inputs_name;
+    data.train.targets = options_.targets_name;
+    return open_train(data, 0);
+  }
+  std::string error() const {
+    try {
+      convert(options_);
+    } catch (const Error& e) {
+      EXPECT_FALSE(fs::exists(options_.output + ".tmp"));
+      return e.what();
+    }
+    return "no error";
+  }
+
+  fs::path folder_;
+  ConvertOptions options_;
+};
+
+std::string bytes(std::initializer_list<int> values) {
+  std::string text;
+  for (int v : values) text += static_cast<char>(v);
+  return text;
+}
+
+const std::string idx_images =
+    bytes({0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 51, 102, 153, 204, 255, 0, 51, 1, 2, 3, 4});
+const std::string idx_labels = bytes({0, 0, 8, 1, 0, 0, 0, 3, 7, 0, 9});
+
+TEST_F(Convert, IdxPlainAndCompressedAndEveryLayoutHoldTheSameSamples) {
+  for (int deflate : {0, 4}) {
+    options_.format = "idx";
+    options_.deflate = deflate;
+    options_.is_forced = true;
+    options_.inputs = {deflate ? write_gz("i.gz", idx_images) : write("i", idx_images)};
+    options_.targets = {write("l", idx_labels)};
+    convert(options_);
+    const auto data = open();
+    ASSERT_EQ(data->size(), 3);
+    EXPECT_EQ(data->input_shape(), (Shape{1, 2, 2}));
+    EXPECT_EQ(data->input_dtype(), DType::u8);
+    EXPECT_TRUE(data->has_class_labels());
+    EXPECT_NE(data->describe().find(deflate ? "deflate" : "contiguous"), std::string::npos) << data->describe();
+    std::uint8_t images[12];
+    std::int32_t labels[3];
+    const std::int64_t order[] = {2, 0, 1};
+    data->read(order, images, labels);
+    EXPECT_EQ(std::memcmp(images, bytes({1, 2, 3, 4, 0, 51, 102, 153, 204, 255, 0, 51}).data(), 12), 0);
+    EXPECT_EQ((std::vector<std::int32_t>(labels, labels + 3)), (std::vector<std::int32_t>{9, 7, 0}));
+    double sum = 0, squares = 0;
+    for (int v : {0, 51, 102, 153, 204, 255, 0, 51, 1, 2, 3, 4}) sum += v / 255.0, squares += v / 255.0 * v / 255.0;
+    EXPECT_NEAR(data->statistics().mean.at(0), sum / 12, 1e-12);
+    EXPECT_NEAR(data->statistics().std.at(0), std::sqrt(squares / 12 - sum * sum / 144), 1e-12);
+  }
+}
+
+TEST_F(Convert, IdxMessages) {
+  options_.format = "idx";
+  options_.targets = {write("l", idx_labels)};
+  options_.inputs = {write("i", idx_images.substr(0, 20))};
+  EXPECT_NE(error().find("its header promises 12 bytes"), std::string::npos) << error();
+  options_.inputs = {write("i", "PNG?")};
+  EXPECT_NE(error().find("expected an idx file"), std::string::npos) << error();
+  options_.inputs = {write("i", idx_images)};
+  options_.targets = {write("l", bytes({0, 0, 8, 1, 0, 0, 0, 2, 7, 0}))};
+  EXPECT_NE(error().find("one label per sample"), std::string::npos) << error();
+  options_.inputs = {path("absent")};
+  EXPECT_NE(error().find("No such file"), std::string::npos) << error();
+  const std::string cut = write_gz("cut.gz", std::string(100000, 'x'));
+  fs::resize_file(cut, 60);
+  options_.inputs = {cut};
+  EXPECT_NE(error().find("cut.gz"), std::string::npos) << error();
+}
+
+TEST_F(Convert, AppendPutsTrainAndTestIntoOneFile) {
+  options_.format = "idx";
+  options_.inputs = {write("i", idx_images)};
+  options_.targets = {write("l", idx_labels)};
+  options_.inputs_name = "train/images", options_.targets_name = "train/labels";
+  convert(options_);
+  EXPECT_NE(error().find("--append"), std::string::npos);
+  options_.is_appended = true;
+  EXPECT_NE(error().find("one of that name"), std::string::npos) << error();
+  options_.inputs_name = "test/images", options_.targets_name = "test/labels";
+  convert(options_);
+  EXPECT_EQ(open()->size(), 3);
+  options_.inputs_name = "train/images", options_.targets_name = "train/labels";
+  EXPECT_EQ(open()->size(), 3);
+}
+
+TEST_F(Convert, CifarTakesTheFineLabel) {
+  std::string record10 = bytes({4}), record100 = bytes({1, 99});
+  for (int i = 0; i < 3072; ++i) record10 += static_cast<char>(i % 200), record100 += static_cast<char>(i % 100);
+  options_.format = "cifar10";
+  options_.inputs = {write("a", record10), write("b", record10 + record10)};
+  convert(options_);
+  std::vector<std::uint8_t> image(3072);
+  std::int32_t label = 0;
+  const std::int64_t last[] = {2};
+  open()->read(last, image.data(), &label);
+  EXPECT_EQ(open()->size(), 3);
+  EXPECT_EQ(open()->statistics().mean.size(), 3u);
+  EXPECT_EQ(label, 4);
+  EXPECT_EQ(image[199], 199);
+  options_.format = "cifar100";
+  options_.is_forced = true;
+  options_.inputs = {write("a", record100)};
+  convert(options_);
+  const std::int64_t first[] = {0};
+  open()->read(first, image.data(), &label);
+  EXPECT_EQ(label, 99);
+  options_.inputs = {write("a", record100.substr(1))};
+  EXPECT_NE(error().find("records of 3074 bytes"), std::string::npos) << error();
+}
+
+TEST_F(Convert, CsvWithAndWithoutHeader) {
+  options_.format = "csv";
+  options_.inputs = {write("a.csv", "x,y,kind\n1.5,-2,0\n3e0,.25,1\n")};
+  options_.label_column = "kind";
+  convert(options_);
+  float values[4];
+  std::int32_t labels[2];
+  const std::int64_t both[] = {0, 1};
+  open()->read(both, values, labels);
+  EXPECT_EQ((std::vector<float>(values, values + 4)), (std::vector<float>{1.5f, -2, 3, 0.25f}));
+  EXPECT_EQ(labels[1], 1);
+  options_.is_forced = true;
+  options_.label_column = "first";
+  options_.inputs = {write("a.csv", "7,1,2\r\n8,3,4\r\n")};
+  convert(options_);
+  open()->read(both, values, labels);
+  EXPECT_EQ(labels[0], 7);
+  EXPECT_EQ(values[3], 4);
+  options_.inputs = {write("a.csv", "7,1,2\n8,3\n")};
+  EXPECT_NE(error().find("a.csv:2: expected 3 columns, found 2"), std::string::npos) << error();
+  options_.inputs = {write("a.csv", "7,1,2\n8,3,four\n")};
+  EXPECT_NE(error().find("a.csv:2: column 3: expected a number, found 'four'"), std::string::npos) << error();
+  options_.inputs = {write("a.csv", "7.5,1,2\n")};
+  EXPECT_NE(error().find("integer label"), std::string::npos) << error();
+}
+
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data, bool is_fortran = false) {
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': " + (is_fortran ? "True" : "False") + ", 'shape': " + shape + ", }";
+  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size() % 256) +
+         static_cast<char>(header.size() / 256) + header + data;
+}
+
+TEST_F(Convert, Npy) {
+  const double inputs[] = {0.5, 1.5, 2.5, 3.5};
+  const std::int64_t targets[] = {1, 0};
+  options_.format = "npy";
+  options_.inputs = {write("x.npy", npy("<f8", "(2, 2)", std::string(reinterpret_cast<const char*>(inputs), 32)))};
+  options_.targets = {write("y.npy", npy("<i8", "(2,)", std::string(reinterpret_cast<const char*>(targets), 16)))};
+  convert(options_);
+  float values[4];
+  std::int32_t labels[2];
+  const std::int64_t both[] = {0, 1};
+  open()->read(both, values, labels);
+  EXPECT_EQ((std::vector<float>(values, values + 4)), (std::vector<float>{0.5f, 1.5f, 2.5f, 3.5f}));
+  EXPECT_EQ(labels[0], 1);
+  options_.is_forced = true;
+  options_.inputs = {
+      write("x.npy", npy("<f8", "(2, 2)", std::string(reinterpret_cast<const char*>(inputs), 32), true))};
+  EXPECT_NE(error().find("Fortran"), std::string::npos) << error();
+  options_.inputs = {write("x.npy", npy("<f8", "(2, 3)", std::string(reinterpret_cast<const char*>(inputs), 32)))};
+  EXPECT_NE(error().find("truncated"), std::string::npos) << error();
+}
+
+TEST_F(Convert, LabelsAreCheckedWithTheirPlace) {
+  options_.format = "idx";
+  options_.inputs = {write("i", idx_images)};
+  options_.targets = {write("l", idx_labels)};
+  convert(options_);
+  const auto data = open();
+  check_labels(*data, 10);
+  try {
+    check_labels(*data, 9);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("sample 2 has label 9, expected 0 <= label < 9"), std::string::npos)
+        << e.what();
+  }
+}
+
+TEST_F(Convert, InspectShowsShapesHistogramAndAmplification) {
+  options_.format = "idx";
+  options_.inputs = {write("i", idx_images)};
+  options_.targets = {write("l", idx_labels)};
+  options_.deflate = 1;
+  convert(options_);
+  const std::string text = inspect(options_.output, 100);
+  EXPECT_NE(text.find("/images  uint8 [3, 1, 2, 2]"), std::string::npos) << text;
+  EXPECT_NE(text.find("random access reads 3 bytes per byte used"), std::string::npos) << text;
+  EXPECT_NE(text.find("3 classes:"), std::string::npos) << text;
+  EXPECT_NE(text.find("7: 1"), std::string::npos) << text;
+}
+
+TEST_F(Convert, SeveralFilesMakeOneSplitAndRangesCut) {
+  options_.format = "idx";
+  options_.inputs = {write("i", idx_images)};
+  options_.targets = {write("l", idx_labels)};
+  convert(options_);
+  DataOptions data;
+  data.train.files = {options_.output, options_.output};
+  data.train.range = Range{2, 5};
+  const auto joined = open_train(data, 0);
+  ASSERT_EQ(joined->size(), 3);
+  std::int32_t labels[3];
+  const std::int64_t all[] = {0, 1, 2};
+  joined->read(all, nullptr, labels);
+  EXPECT_EQ((std::vector<std::int32_t>(labels, labels + 3)), (std::vector<std::int32_t>{9, 7, 0}));
+}
+
+}  // namespace
+}  // namespace muster::dataset

@@ -1,0 +1,216 @@
+// The gradient of whole networks against central finite differences of the loss, on every backend of this machine: ops,
+// fusion, shared storage and accumulated gradients all have to be right for it to hold.
+#include "unit/model/networks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <muster/base/rng.hpp>
+#include <muster/model/program.hpp>
+
+#include <cmath>
+
+namespace muster::model::test {
+namespace {
+
+using device::Activation;
+using device::LossSpec;
+using device::Pool2dSpec;
+
+struct Trained {
+  Trained(const ModelOptions& options, const std::string& kind, std::int64_t rows) : network(build_network(options)) {
+    device::DeviceOptions device_options;
+    device_options.kind = kind;
+    device_options.threads = 1;
+    backend = device::make_backend(device_options);
+    ProgramOptions program_options;
+    program_options.rows = rows;
+    program_options.is_deterministic = true;
+    program_options.bucket_elements = 7;  // many segments
+    program = std::make_unique<Program>(network, *backend, program_options, std::vector<device::TensorDesc>{});
+    store = std::make_unique<ParameterStore>(network, *backend, program->param_descs());
+    gradients.assign(static_cast<std::size_t>(store->elements()), NAN);
+    program->bind(*store, gradients);
+    store->initialise(5);
+    context = {3, 2, 0, rows};
+    load(rows);
+  }
+
+  void load(std::int64_t rows) {
+    const RandomStream stream(9, Purpose::test, 0, 0);
+    std::vector<float> inputs(static_cast<std::size_t>(network.input.elements() * rows));
+    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = stream.normal(i);
+    const bool is_labels = network.loss.kind == LossSpec::Kind::softmax_cross_entropy;
+    if (is_labels) {
+      std::vector<std::int32_t> labels(static_cast<std::size_t>(rows));
+      for (std::size_t i = 0; i < labels.size(); ++i)
+        labels[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(network.output[0]));
+      program->load(inputs.data(), labels.data());
+    } else {
+      std::vector<float> targets(static_cast<std::size_t>(network.output.elements() * rows));
+      for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = stream.uniform(i + 100000);
+      program->load(inputs.data(), targets.data());
+    }
+  }
+
+  /// Mean loss over the rows.
+  double forward() {
+    for (std::size_t s = 0; s < program->forward_segments().size(); ++s) program->forward(s, context);
+    const MicroBatchResult result = program->loss(context);
+    EXPECT_TRUE(result.is_finite);
+    return static_cast<double>(result.loss_units) * loss_unit / static_cast<double>(result.rows);
+  }
+  void backward() {
+    for (std::size_t s = 0; s < program->backward_segments().size(); ++s) program->backward(s, context, [] {});
+  }
+
+  Network network;
+  std::unique_ptr<device::Backend> backend;
+  std::unique_ptr<Program> program;
+  std::unique_ptr<ParameterStore> store;
+  std::vector<float> gradients;
+  device::RunContext context;
+};
+
+void check_gradients(const ModelOptions& options, const std::string& kind, std::int64_t rows) {
+  Trained net(options, kind, rows);
+  net.forward();
+  net.backward();
+  constexpr float h = 1e-2f;
+  for (std::size_t p = 0; p < net.network.params.size(); ++p) {
+    const int param = static_cast<int>(p);
+    const std::vector<float> gradient = net.store->to_plain(param, net.gradients);
+    const std::vector<float> start = net.store->to_plain(param, net.store->weights());
+    const std::size_t stride = std::max<std::size_t>(1, start.size() / 7);
+    for (std::size_t e = p % stride; e < start.size(); e += stride) {
+      const auto loss_at = [&](float value) {
+        std::vector<float> moved = start;
+        moved[e] = value;
+        net.store->from_plain(param, moved, net.store->weights());
+        return net.forward();
+      };
+      const double slope = (loss_at(start[e] + h) - loss_at(start[e] - h)) / (2.0 * static_cast<double>(h));
+      EXPECT_NEAR(gradient[e], slope, 2e-3 + 0.03 * std::abs(slope))
+          << kind << ": " << net.network.params[p].name << " element " << e;
+    }
+    net.store->from_plain(param, start, net.store->weights());
+  }
+}
+
+void check_everywhere(const ModelOptions& options, std::int64_t rows = 6) {
+  for (const auto& entry : device::registered_backends())
+    if (entry.probe().empty()) check_gradients(options, entry.name, rows);
+}
+
+ModelOptions model(Shape input, LayerList layers, LossSpec loss = {}) { return {input, std::move(layers), loss, 0}; }
+
+TEST(Gradients, DenseWithEveryActivation) {
+  for (const auto kind :
+       {Activation::leaky_relu, Activation::gelu, Activation::silu, Activation::tanh, Activation::sigmoid})
+    check_everywhere(model({5}, {dense(7), activation(kind), dense(4), activation(kind), dense(3)}));
+}
+
+TEST(Gradients, ConvolutionsOfAllKinds) {
+  check_everywhere(
+      model({4, 9, 9}, {conv(8, 3), activation(Activation::tanh), conv(6, 3, 2), activation(Activation::silu),
+                        conv(6, 3, 1, 2), activation(Activation::tanh), conv(4, 3, 1, 1, 2), flatten(), dense(3)}));
+}
+
+TEST(Gradients, FusedReluTails) {
+  check_everywhere(model({3, 8, 8}, {conv(16, 3), relu(), conv(5, 1), relu(), flatten(), dense(9), relu(), dense(4)}));
+}
+
+TEST(Gradients, Pooling) {
+  check_everywhere(
+      model({2, 8, 8}, {conv(16, 3), pool(Pool2dSpec::Kind::average, 2), activation(Activation::tanh), conv(5, 3),
+                        pool(Pool2dSpec::Kind::max, 2), pool(Pool2dSpec::Kind::average, 0, true), dense(3)}));
+}
+
+TEST(Gradients, BatchNormOfGlobalScope) {
+  check_everywhere(
+      model({3, 6, 6}, {conv(16, 3, 1, 1, 1, false), batch_norm(), activation(Activation::tanh), conv(4, 3),
+                        batch_norm(), flatten(), dense(5), batch_norm(), activation(Activation::tanh), dense(3)}));
+}
+
+TEST(Gradients, BatchNormOfGroups) {
+  check_everywhere(
+      model({3, 6, 6}, {conv(16, 3, 1, 1, 1, false), batch_norm(4), activation(Activation::silu), flatten(), dense(3)}),
+      10);
+}
+
+TEST(Gradients, LayerNorm) {
+  check_everywhere(
+      model({3, 5, 5}, {conv(4, 3), layer(LayerNormLayer{}), activation(Activation::gelu), flatten(), dense(3)}));
+}
+
+TEST(Gradients, ResidualBlocksShareStorageSafely) {
+  const auto block = [] {
+    return residual({conv(16, 3, 1, 1, 1, false), batch_norm(), activation(Activation::tanh),
+                     conv(16, 3, 1, 1, 1, false), batch_norm()});
+  };
+  check_everywhere(model(
+      {3, 6, 6},
+      {conv(16, 3), block(), block(), activation(Activation::tanh),
+       residual({conv(8, 3, 2), activation(Activation::tanh), conv(8, 3)}, {conv(8, 1, 2)}), flatten(), dense(3)}));
+}
+
+TEST(Gradients, NestedBranchesAddAndConcat) {
+  check_everywhere(
+      model({4, 5, 5},
+            {conv(8, 3), branches(true, {{conv(3, 1)}, {conv(5, 3), activation(Activation::tanh)}, {}}),
+             branches(false, {{}, {residual({activation(Activation::tanh)}), activation(Activation::sigmoid)}, {}}),
+             conv(4, 1), flatten(), dense(3)}));
+}
+
+TEST(Gradients, ReshapeAndDropout) {
+  check_everywhere(
+      model({12}, {dense(16), activation(Activation::tanh), layer(ReshapeLayer{{Shape{4, 2, 2}}}), dropout(0.3f),
+                   conv(6, 3), dropout(0.2f), activation(Activation::tanh), flatten(), dense(3)}));
+}
+
+TEST(Gradients, EveryLoss) {
+  LossSpec smooth{LossSpec::Kind::softmax_cross_entropy, 0.1f};
+  check_everywhere(model({5}, {dense(6), activation(Activation::tanh), dense(4)}, smooth));
+  check_everywhere(
+      model({5}, {dense(6), activation(Activation::tanh), dense(4)}, {LossSpec::Kind::binary_cross_entropy, 0}));
+  check_everywhere(
+      model({5}, {dense(6), activation(Activation::tanh), dense(4)}, {LossSpec::Kind::mean_squared_error, 0}));
+}
+
+// The check itself can fail: a gradient of another step's dropout mask does not fit.
+TEST(Gradients, TheCheckNoticesAWrongGradient) {
+  Trained net(model({5}, {dense(6), activation(Activation::tanh), dense(4)}), "ref", 6);
+  net.forward();
+  net.backward();
+  const std::vector<float> right = net.gradients;
+  net.load(6);
+  net.context.global_rows = 12;  // as if the batch were twice as large
+  net.forward();
+  net.backward();
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    difference += std::abs(static_cast<double>(right[i]) - 2.0 * static_cast<double>(net.gradients[i]));
+    size += std::abs(static_cast<double>(right[i]));
+  }
+  EXPECT_GT(size, 0.1);
+  EXPECT_LT(difference, 1e-5 * size);
+}
+
+TEST(Program, SegmentsCoverAllGradientsOnceInOrder) {
+  Trained net(model({3, 6, 6}, {conv(16, 3), batch_norm(), relu(), conv(8, 3), batch_norm(), flatten(), dense(3)}),
+              "ref", 4);
+  std::int64_t written = 0, announced = 0;
+  for (const Segment& segment : net.program->backward_segments()) {
+    EXPECT_EQ(segment.gradients.begin, written);
+    written = segment.gradients.end;
+    if (segment.bucket.empty()) continue;
+    EXPECT_EQ(segment.bucket.begin, announced);
+    announced = segment.bucket.end;
+    EXPECT_EQ(announced, written);
+  }
+  EXPECT_EQ(written, net.store->elements());
+  EXPECT_EQ(announced, net.store->elements());
+  EXPECT_EQ(net.program->forward_segments().size(), 3u);  // two batch norms cut the pass
+}
+
+}  // namespace
+}  // namespace muster::model::test
