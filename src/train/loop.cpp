@@ -54,7 +54,7 @@ class Run {
   void describe();
   void run_step(const dataset::Batch& batch);
   void report();
-  void show_progress();
+  void show_progress(const StepResult& result);
   void evaluate();
   void save();
   ExitCode stop();
@@ -84,6 +84,9 @@ class Run {
   std::int64_t step_ = 0, sample_counter_ = 0, saved_step_ = -1;
   double base_lr_ = 0, lr_ = 0, last_loss_ = 0;
   bool is_stopping_ = false, has_stepped_ = false;
+  std::int64_t first_step_ = 0;
+  double last_progress_s_ = 0;
+  Stopwatch run_watch_;
 };
 
 void Run::start() {
@@ -127,6 +130,8 @@ void Run::start() {
   options.rows_of = [plan = replica_->plan](std::int64_t rows) { return plan.rows_of_replica(plan.replica, rows); };
   together(world_, "input queue", [&] { queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_), options); });
   describe();
+  first_step_ = step_;
+  run_watch_.restart();
 }
 
 void Run::open_data() {
@@ -194,6 +199,22 @@ void Run::run_step(const dataset::Batch& batch) {
     log::info("first step  after {}", human_seconds(since_process_start_s()));
     has_stepped_ = true;
   }
+  show_progress(result);
+}
+
+/// The live line of a terminal, a few times a second; the loss is that of this rank's rows.
+void Run::show_progress(const StepResult& result) {
+  constexpr double interval_s = 0.2;
+  if (!log::is_terminal() || now_s() - last_progress_s_ < interval_s) return;
+  last_progress_s_ = now_s();
+  const double rows = static_cast<double>(std::max<std::int64_t>(result.sums.rows, 1));
+  constexpr std::int64_t width = 30;
+  const auto filled = static_cast<std::size_t>(width * step_ / std::max<std::int64_t>(total_steps_, 1));
+  const double rate = static_cast<double>(step_ - first_step_) / std::max(run_watch_.elapsed_s(), 1e-9);
+  log::write_progress(fmt::format("[{}{}] {}/{}  loss {:.4f}  {:.1f} steps/s  {} left", std::string(filled, '='),
+                                  std::string(static_cast<std::size_t>(width) - filled, ' '), step_, total_steps_,
+                                  static_cast<double>(result.sums.loss_units) * model::loss_unit / rows, rate,
+                                  human_seconds(static_cast<double>(total_steps_ - step_) / std::max(rate, 1e-9))));
 }
 
 void Run::report() {

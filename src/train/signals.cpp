@@ -1,3 +1,4 @@
+// The handlers only set a flag: nothing else is safe in one.
 #include <muster/train/signals.hpp>
 
 #include <unistd.h>
@@ -22,6 +23,7 @@ void install_signal_handlers() {
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   for (int signal : {SIGTERM, SIGUSR1, SIGINT}) sigaction(signal, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then a failed write with a message, like a full disk
 }
 
 bool is_stop_requested() { return requested != 0; }

@@ -62,3 +62,9 @@ done
 one=$(median <"$scratch/one") two=$(median <"$scratch/two")
 echo "cnn, 1 rank: $one samples/s; 2 ranks x 1 thread: $two samples/s = $(ratio "$two" "$(awk -v a="$one" 'BEGIN { print 2 * a }')") of twice one rank; exposed communication $(metric "$scratch/r2" exposed_comm)"
 echo "mlp, first step after $(median <"$scratch/first_s") s from process start"
+
+for bench in "$BUILD"/test/bench_*; do
+  [ -x "$bench" ] || continue
+  echo "$(basename "$bench"):"
+  "$bench" || exit 1
+done
