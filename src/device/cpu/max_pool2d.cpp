@@ -3,9 +3,9 @@
 // output element. A plane (one block of one sample) is worked on by one thread.
 #include "device/cpu/cpu_op.hpp"
 #include "device/cpu/image.hpp"
+#include "device/cpu/lanes.hpp"
 
 #include <array>
-#include <cstring>
 
 namespace muster::device::cpu {
 namespace {
@@ -28,43 +28,22 @@ struct Geometry {
   }
 };
 
-/// Windows that lie wholly within the image; kernel extents known to the compiler, so the taps stay in registers.
-template <int Width, int KernelHeight, int KernelWidth>
-void largest_of_full(const float* x, std::int64_t row, std::int64_t lanes, float* y, std::uint8_t* tap_of) {
-#pragma omp simd
-  for (int j = 0; j < Width; ++j) {
-    float best = x[j];
-    std::int32_t index = 0;
-#pragma GCC unroll 16
-    for (int tap = 1; tap < KernelHeight * KernelWidth; ++tap) {
-      const float value = x[(tap / KernelWidth) * row + (tap % KernelWidth) * lanes + j];
+/// The largest of the taps high x wide of the window at x, and which it is; the first among equals.
+template <int Width>
+void largest(const float* x, std::int64_t row, std::int64_t lanes, Range high, Range wide, std::int64_t kernel_width, float* y, std::uint8_t* tap_of) {
+  using V = Lanes<Width>;
+  auto best = V::load(x + high.begin * row + wide.begin * lanes);
+  typename V::Ints index = {};
+  index += static_cast<std::int32_t>(high.begin * kernel_width + wide.begin);
+  for (std::int64_t a = high.begin; a < high.end; ++a)
+    for (std::int64_t b = wide.begin; b < wide.end; ++b) {
+      const auto value = V::load(x + a * row + b * lanes);
+      const typename V::Ints tap = static_cast<std::int32_t>(a * kernel_width + b) - typename V::Ints{};
       index = value > best ? tap : index;
       best = value > best ? value : best;
     }
-    y[j] = best;
-    tap_of[j] = static_cast<std::uint8_t>(index);
-  }
-}
-
-template <int Width>
-void largest_of_any(const float* x, std::int64_t row, std::int64_t lanes, Range high, Range wide,
-                    std::int64_t kernel_width, float* y, std::uint8_t* tap_of) {
-  std::int32_t index[Width];
-  for (int j = 0; j < Width; ++j) {
-    y[j] = x[high.begin * row + wide.begin * lanes + j];
-    index[j] = static_cast<std::int32_t>(high.begin * kernel_width + wide.begin);
-  }
-  for (std::int64_t a = high.begin; a < high.end; ++a)
-    for (std::int64_t b = wide.begin; b < wide.end; ++b) {
-      const float* from = x + a * row + b * lanes;
-      const auto tap = static_cast<std::int32_t>(a * kernel_width + b);
-#pragma omp simd
-      for (int j = 0; j < Width; ++j) {
-        index[j] = from[j] > y[j] ? tap : index[j];
-        y[j] = from[j] > y[j] ? from[j] : y[j];
-      }
-    }
-  for (int j = 0; j < Width; ++j) tap_of[j] = static_cast<std::uint8_t>(index[j]);
+  V::store(y, best);
+  V::store(tap_of, index);
 }
 
 template <int Width>
@@ -75,17 +54,15 @@ void forward_plane(const Geometry& g, const float* x, float* y, std::uint8_t* ta
       const Range high = g.taps(0, i), wide = g.taps(1, k);
       const float* from = x + (i * g.stride[0] - g.padding[0]) * row + (k * g.stride[1] - g.padding[1]) * lanes;
       const std::int64_t to = (i * g.out_size[1] + k) * lanes;
-      const bool is_full = high.size() == g.kernel[0] && wide.size() == g.kernel[1];
-      if (is_full && g.kernel[0] == 2 && g.kernel[1] == 2)
-        largest_of_full<Width, 2, 2>(from, row, lanes, y + to, tap_of + to);
-      else if (is_full && g.kernel[0] == 3 && g.kernel[1] == 3)
-        largest_of_full<Width, 3, 3>(from, row, lanes, y + to, tap_of + to);
-      else largest_of_any<Width>(from, row, lanes, high, wide, g.kernel[1], y + to, tap_of + to);
+      const bool is_two = g.kernel[0] == 2 && high.size() == 2 && g.kernel[1] == 2 && wide.size() == 2;
+      if (is_two) largest<Width>(from, row, lanes, {0, 2}, {0, 2}, 2, y + to, tap_of + to);  // the common case, unrolled
+      else largest<Width>(from, row, lanes, high, wide, g.kernel[1], y + to, tap_of + to);
     }
 }
 
 template <int Width>
 void backward_plane(const Geometry& g, const float* dy, const std::uint8_t* tap_of, float* dx, bool is_tiling) {
+  using V = Lanes<Width>;
   const std::int64_t lanes = g.in.block, row = g.in_size[1] * lanes;
   if (!is_tiling)
     for (std::int64_t s = 0; s < g.in.pixels; ++s) std::fill_n(dx + s * lanes, Width, 0.0f);
@@ -93,19 +70,15 @@ void backward_plane(const Geometry& g, const float* dy, const std::uint8_t* tap_
     for (std::int64_t k = 0; k < g.out_size[1]; ++k) {
       const Range high = g.taps(0, i), wide = g.taps(1, k);
       float* window = dx + (i * g.stride[0] - g.padding[0]) * row + (k * g.stride[1] - g.padding[1]) * lanes;
-      const float* grad = dy + (i * g.out_size[1] + k) * lanes;
-      const std::uint8_t* from = tap_of + (i * g.out_size[1] + k) * lanes;
+      const std::int64_t here = (i * g.out_size[1] + k) * lanes;
+      const auto grad = V::load(dy + here);
+      const auto index = V::load_bytes(tap_of + here);
       for (std::int64_t a = high.begin; a < high.end; ++a)
         for (std::int64_t b = wide.begin; b < wide.end; ++b) {
           float* to = window + a * row + b * lanes;
           const auto tap = static_cast<std::int32_t>(a * g.kernel[1] + b);
-          if (is_tiling) {
-#pragma omp simd
-            for (int j = 0; j < Width; ++j) to[j] = static_cast<std::int32_t>(from[j]) == tap ? grad[j] : 0.0f;
-          } else {
-#pragma omp simd
-            for (int j = 0; j < Width; ++j) to[j] += static_cast<std::int32_t>(from[j]) == tap ? grad[j] : 0.0f;
-          }
+          const typename V::Floats share = index == tap ? grad : typename V::Floats{};
+          V::store(to, is_tiling ? share : V::load(to) + share);
         }
     }
 }
