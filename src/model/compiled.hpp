@@ -26,6 +26,7 @@ struct Program::Compiled {
   // storages
   int output = no_storage;
   int output_grad = no_storage;
+  int working_grad = no_storage;  // what the op gets: output_grad, or a copy of it where the op writes into it and others read it
   std::vector<int> input_grads;
   int saved = no_storage;
   std::vector<Accumulation> accumulations;
@@ -37,6 +38,7 @@ struct Program::Compiled {
     const void* source;
   };
   std::vector<BoundAccumulation> bound_accumulations;
+  BoundAccumulation bound_copy{nullptr, nullptr};  // before backward; null: no copy
 };
 
 }  // namespace muster::model

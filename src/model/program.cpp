@@ -155,6 +155,8 @@ void Program::backward(std::size_t segment, const device::RunContext& context, c
   for (std::size_t i = s.begin; i < s.end; ++i) {
     const Call call = backward_calls_[i];
     Compiled& c = *ops_[static_cast<std::size_t>(call.node)];
+    if (call.phase == 0 && c.bound_copy.destination)
+      std::memcpy(c.bound_copy.destination, c.bound_copy.source, c.op->output().bytes());
     c.op->backward(call.phase, context);
     if (call.phase + 1 == c.op->traits().backward_phases)
       for (std::size_t a = 0; a < c.accumulations.size(); ++a)

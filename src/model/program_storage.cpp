@@ -35,6 +35,11 @@ bool reads_input_in_backward(const OpTraits& traits, std::size_t input) {
   return input < traits.backward_reads_input.size() && traits.backward_reads_input[input];
 }
 
+/// Whether the gradient of input k is found in the output's gradient after the op's backward.
+bool leaves_grad_of(const OpTraits& traits, std::size_t k) {
+  return traits.passes_grad_through || (k < traits.leaves_grad_of_input.size() && traits.leaves_grad_of_input[k]);
+}
+
 }  // namespace
 
 void Program::plan_storage() {
@@ -92,6 +97,8 @@ void Program::plan_storage() {
     const int now = backward_time(i);
     MUSTER_CHECK(c.output_grad != no_storage, "no gradient reaches node {} '{}'", i, node_at(i).name);
     c.input_grads.assign(node_at(i).inputs.size(), no_storage);
+    const bool needs_copy = traits.may_overwrite_output_grad && !plan.is_free_after(c.output_grad, now);
+    c.working_grad = needs_copy ? plan.add(c.op->output().bytes(), now, now) : c.output_grad;
 
     const auto later_writes = [&](int source) {  // further readers of the value will add their share then
       std::vector<int> writes;
@@ -105,17 +112,17 @@ void Program::plan_storage() {
       const int source = node_at(i).inputs[k];
       Compiled& producer = op_at(source);
       const bool is_first = producer.output_grad == no_storage;
-      if (is_first && traits.passes_grad_through &&
-          plan.join_equal(c.output_grad, now, backward_time(source), later_writes(source))) {
-        producer.output_grad = c.output_grad;
+      const bool is_left = leaves_grad_of(traits, k);
+      if (is_first && is_left && plan.join_equal(c.working_grad, now, backward_time(source), later_writes(source))) {
+        producer.output_grad = c.working_grad;
       } else if (is_first && k == 0 && traits.may_write_grad_over_grad && plan.is_free_after(c.output_grad, now) &&
                  c.inputs[0].bytes() == c.op->output().bytes()) {
         producer.output_grad = c.input_grads[k] = c.output_grad;
         plan.join(c.output_grad, now, backward_time(source));
       } else if (is_first) {
         producer.output_grad = c.input_grads[k] = plan.add(c.inputs[k].bytes(), now, backward_time(source));
-      } else if (traits.passes_grad_through) {
-        c.accumulations.push_back({producer.output_grad, c.output_grad, c.inputs[k]});
+      } else if (is_left) {
+        c.accumulations.push_back({producer.output_grad, c.working_grad, c.inputs[k]});
       } else {
         c.input_grads[k] = plan.add(c.inputs[k].bytes(), now, now);
         c.accumulations.push_back({producer.output_grad, c.input_grads[k], c.inputs[k]});
@@ -140,7 +147,8 @@ void Program::bind_buffers(ParameterStore& store, std::span<float> gradients) {
       buffers.inputs.push_back(source == network_input ? input_
                                                        : address(ops_[static_cast<std::size_t>(source)]->output));
     buffers.output = address(c.output);
-    buffers.output_grad = address(c.output_grad);
+    buffers.output_grad = address(c.working_grad);
+    if (c.working_grad != c.output_grad) c.bound_copy = {address(c.working_grad), address(c.output_grad)};
     for (std::size_t k = 0; k < node.inputs.size(); ++k)
       buffers.input_grads.push_back(k < c.input_grads.size() ? address(c.input_grads[k]) : nullptr);
     for (int param : node.params) {

@@ -19,7 +19,8 @@ class Add : public CpuOp {
     }
     scratchpad_at_ = in_scratch.add(scratchpad);
     traits_.scratch_bytes = in_scratch.bytes();
-    traits_.backward_reads_output = spec_.activation != Activation::none;
+    traits_.backward_reads_output = traits_.may_overwrite_output_grad = spec_.activation != Activation::none;
+    for (const LayoutAdapter& adapter : adapters_) traits_.leaves_grad_of_input.push_back(!adapter.is_needed());
     traits_.passes_grad_through = spec_.activation == Activation::none && is_uniform;
   }
 
@@ -59,10 +60,12 @@ class Add : public CpuOp {
   }
 
   void backward(int, const RunContext&) override {
+    if (spec_.activation == Activation::relu) mask_by_relu(threads_, y(), own_dy(), padded_output());
     for (std::size_t k = 0; k < grads_.size(); ++k) {
       if (!grads_[k]) continue;
-      if (spec_.activation == Activation::relu) mask_by_relu(threads_, y(), dy(), grads_[k], padded_output());
-      else std::copy_n(dy(), padded_output(), grads_[k]);
+      parallel_ranges(threads_, padded_output(), [from = dy(), to = grads_[k]](std::int64_t begin, std::int64_t end) {
+        std::copy(from + begin, from + end, to + begin);
+      });
       adapters_[k].run_grad();
     }
   }

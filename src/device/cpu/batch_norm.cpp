@@ -46,7 +46,8 @@ class BatchNorm : public CpuOp {
     traits_.saved_bytes = in_saved.bytes();
     traits_.scratch_bytes = in_scratch.bytes();
     traits_.backward_reads_input[0] = !input_adapter_.is_needed();
-    traits_.backward_reads_output = spec_.activation != Activation::none;
+    traits_.backward_reads_output = traits_.may_overwrite_output_grad = spec_.activation != Activation::none;
+    if (spec_.has_residual) traits_.leaves_grad_of_input = {false, !residual_adapter_.is_needed()};
   }
 
   std::string implementation() const override { return fmt::format("own, blocks of {}", image_.block); }
@@ -178,12 +179,14 @@ class BatchNorm : public CpuOp {
     });
   }
 
-  /// Sums of g and of g * xhat, g the gradient behind the activation.
+  /// Sums of g and of g * xhat, g the gradient behind the activation, which replaces the output's gradient.
   void sum_grads(Range rows, std::int64_t group, double* sums, double* products) const {
-    const float *x = x_, *g = dy(), *out = y(), *mean = mean_of(group), *inverse = inverse_of(group);
+    const float *x = x_, *out = y(), *mean = mean_of(group), *inverse = inverse_of(group);
+    float* g = own_dy();
     if (spec_.activation == Activation::relu)
       sum(rows, sums, products, [=](std::int64_t i, std::int64_t c, float& u, float& v) {
         u = out[i] > 0.0f ? g[i] : 0.0f;
+        g[i] = u;
         v = u * (x[i] - mean[c]);
       });
     else
@@ -240,21 +243,16 @@ class BatchNorm : public CpuOp {
       k1[c] = static_cast<float>(sums[c] / count);
       k2[c] = static_cast<float>(products[c] / count) * inverse[c];
     }
-    const float *x = x_, *g = dy(), *out = y();
+    const float *x = x_, *g = dy();
     float *to = dx_, *to_residual = residual_grad_;
-    const bool is_relu = spec_.activation == Activation::relu;
-    const auto write = [=](std::int64_t i, std::int64_t c, float grad) {
-      to[i] = a[c] * (grad - k1[c] - k2[c] * (x[i] - mean[c]));
+    const auto write = [=](std::int64_t i, std::int64_t c) {
+      to[i] = a[c] * (g[i] - k1[c] - k2[c] * (x[i] - mean[c]));
     };
     on_threads(rows, [=, this](Range part, int) {
+      if (to) map_channels(image_, part, write);
       if (to_residual) {
-        map_channels(image_, part,
-                     [=](std::int64_t i, std::int64_t) { to_residual[i] = !is_relu || out[i] > 0.0f ? g[i] : 0.0f; });
-        if (to) map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { write(i, c, to_residual[i]); });
-      } else if (to && is_relu) {
-        map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { write(i, c, out[i] > 0.0f ? g[i] : 0.0f); });
-      } else if (to) {
-        map_channels(image_, part, [=](std::int64_t i, std::int64_t c) { write(i, c, g[i]); });
+        const std::int64_t row = image_.row_elements();
+        std::copy(g + part.begin * row, g + part.end * row, to_residual + part.begin * row);
       }
     });
   }

@@ -61,6 +61,8 @@ class CpuOp : public Op {
   const float* x(std::size_t k = 0) const { return static_cast<const float*>(buffers_.inputs[k]); }
   float* y() const { return static_cast<float*>(buffers_.output); }
   const float* dy() const { return static_cast<const float*>(buffers_.output_grad); }
+  /// For ops with OpTraits::may_overwrite_output_grad.
+  float* own_dy() const { return const_cast<float*>(dy()); }
   float* dx(std::size_t k = 0) const { return static_cast<float*>(buffers_.input_grads[k]); }
   bool wants_grad(std::size_t k = 0) const {
     return k < buffers_.input_grads.size() && buffers_.input_grads[k] != nullptr;
@@ -84,11 +86,11 @@ class CpuOp : public Op {
   OpBuffers buffers_;
 };
 
-/// to = gradient where the output of a relu is positive, else 0.
-inline void mask_by_relu(int threads, const float* output, const float* grad, float* to, std::int64_t count) {
+/// Takes the relu out of a gradient in place: zero where the output is not positive.
+inline void mask_by_relu(int threads, const float* output, float* grad, std::int64_t count) {
   parallel_ranges(threads, count, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) to[i] = output[i] > 0.0f ? grad[i] : 0.0f;
+    for (std::int64_t i = begin; i < end; ++i) grad[i] = output[i] > 0.0f ? grad[i] : 0.0f;
   });
 }
 

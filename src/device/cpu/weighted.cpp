@@ -25,7 +25,6 @@ void WeightedOp::complete(const memory::dims& weight_dims, const memory::dims& i
     weight_grad_ = Reorder(p.weight_grad, param_desc_);
     weight_grad_at_ = in_scratch.add(weight_grad_.bytes() > 0 ? p.weight_grad.get_size() : 0);
     scratchpad = std::max({scratchpad, p.backward_weights.scratch_bytes(), weight_grad_.scratch_bytes()});
-    if (activation_ == Activation::relu) masked_at_ = in_scratch.add(p.output.get_size());
     if (p.backward_data) {
       data_weights_ = Reorder(param_desc_, p.data_weights);
       data_grad_ = Reorder(p.data_grad, desc_of(request_.inputs[0], input_dims));
@@ -39,7 +38,7 @@ void WeightedOp::complete(const memory::dims& weight_dims, const memory::dims& i
   traits_.saved_bytes = in_saved.bytes();
   traits_.scratch_bytes = in_scratch.bytes();
   traits_.backward_reads_input[0] = !source_.is_needed();
-  traits_.backward_reads_output = activation_ != Activation::none;
+  traits_.backward_reads_output = traits_.may_overwrite_output_grad = activation_ != Activation::none;
 }
 
 void WeightedOp::bind(const OpBuffers& buffers) {
@@ -64,7 +63,7 @@ void WeightedOp::bind(const OpBuffers& buffers) {
   p.forward.bind_scratch(scratchpad);
   if (!request_.is_training || buffers.param_grads.empty()) return;
 
-  const void* grad = activation_ == Activation::relu ? scratch(masked_at_) : buffers.output_grad;
+  const void* grad = buffers.output_grad;
   void* weight_grad = weight_grad_.is_needed() ? static_cast<void*>(scratch(weight_grad_at_)) : buffers.param_grads[0];
   weight_grad_.bind(weight_grad, buffers.param_grads[0], scratchpad);
   p.backward_weights.bind(DNNL_ARG_SRC, p.source, source);
@@ -94,8 +93,7 @@ void WeightedOp::forward(int, const RunContext&) {
 }
 
 void WeightedOp::backward(int, const RunContext&) {
-  if (activation_ == Activation::relu)
-    mask_by_relu(threads_, y(), dy(), reinterpret_cast<float*>(scratch(masked_at_)), padded_output());
+  if (activation_ == Activation::relu) mask_by_relu(threads_, y(), own_dy(), padded_output());
   primitives_.backward_weights.run();
   weight_grad_.run();
   if (!primitives_.backward_data || !wants_grad()) return;

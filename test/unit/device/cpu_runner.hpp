@@ -128,7 +128,8 @@ class Runner {
     output_ = &make(op_->output().bytes());
     b.output = output_->data();
     if (case_.is_training) {
-      b.output_grad = fill(op_->output(), random_values(op_->output().shape.elements(), 20)).data();
+      output_grad_ = &fill(op_->output(), random_values(op_->output().shape.elements(), 20));
+      b.output_grad = output_grad_->data();
     }
     for (std::size_t i = 0; i < op_->params().size(); ++i) {
       const TensorDesc& desc = op_->params()[i];
@@ -163,6 +164,7 @@ class Runner {
       call([&] { op_->backward(phase, case_.context); });
       if (phase == 0) result.backward_statistics = totals(backward_);
     }
+    check_output_grad();
     for (std::size_t k = 0; k < layouts_.size(); ++k) {
       result.input_grads.push_back(plain(layouts_[k], *input_grads_[k]));
       check_padding(layouts_[k], *input_grads_[k], result.input_grads[k]);
@@ -170,6 +172,19 @@ class Runner {
     for (std::size_t i = 0; i < param_grads_.size(); ++i) {
       result.param_grads.push_back(plain(op_->params()[i], *param_grads_[i]));
       check_padding(op_->params()[i], *param_grads_[i], result.param_grads[i]);
+    }
+  }
+
+  /// What an op does to the output's gradient must be what its traits say.
+  void check_output_grad() {
+    const OpTraits& traits = op_->traits();
+    const Values after = plain(op_->output(), *output_grad_);
+    if (!traits.may_overwrite_output_grad) {
+      EXPECT_EQ(after, random_values(op_->output().shape.elements(), 20)) << case_.name << ": output gradient changed";
+    }
+    for (std::size_t k = 0; k < traits.leaves_grad_of_input.size(); ++k) {
+      if (!traits.leaves_grad_of_input[k]) continue;
+      EXPECT_EQ(after, plain(layouts_[k], *input_grads_[k])) << case_.name << ": gradient of input " << k << " is not left";
     }
   }
 
@@ -214,6 +229,7 @@ class Runner {
   std::unique_ptr<Op> op_;
   std::vector<std::unique_ptr<Guarded>> buffers_;
   Guarded* output_ = nullptr;
+  Guarded* output_grad_ = nullptr;
   Guarded* scratch_ = nullptr;
   std::vector<Guarded*> input_grads_, param_grads_;
   std::vector<Values> states_;
