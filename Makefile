@@ -61,9 +61,9 @@ all: $(BUILD)/muster
 $(BUILD)/muster: $(MAIN) $(OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
-	$(Q)mkdir -p build && ln -sfn $(abspath $@) build/muster
+	$(if $(filter build/%,$(BUILD)),$(Q)ln -sfn $(@:build/%=%) build/muster)
 
-$(BUILD)/%.o: %.cpp $(BUILD)/found.mk
+$(BUILD)/%.o: %.cpp | $(BUILD)/found.mk
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS) -DMUSTER_BUILD='"$(CONFIG_NAME)"' -c $< -o $@
@@ -113,7 +113,7 @@ demo: deps
 HEADERS    := $(sort $(shell find include src test -name '*.hpp'))
 HEADERS_OK := $(HEADERS:%=$(BUILD)/lint/%.ok)
 
-$(BUILD)/lint/%.ok: % $(BUILD)/found.mk
+$(BUILD)/lint/%.ok: % | $(BUILD)/found.mk
 	$(call say,HEADER,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS) -Itest $(MPI_CFLAGS) $(HDF5_FLAGS) $(YAML_FLAGS) -O0 -fsyntax-only -Wno-unused -x c++ -include $< /dev/null -MF $@.d -MT $@
