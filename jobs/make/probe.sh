@@ -74,7 +74,7 @@ wait
 echo 'libraries:'
 for name in "${order[@]}"; do cat "$work/$name.row"; done
 echo 'tools (make lint):'
-for tool in clang-format clang-tidy shellcheck; do
+for tool in clang-format shellcheck; do
   printf '  %-16s %s\n' "$tool" "$("$tool" --version 2>/dev/null | grep -oEm 1 '[0-9]+\.[0-9]+[0-9.]*' || echo 'absent')"
 done
 missing=$(cat "$work"/*.missing 2>/dev/null | tr '\n' ' ')
