@@ -52,7 +52,7 @@ for limit in 500 1500; do # no room for the weights; room for them but not for t
   expect_equal "$(grep -c '"step":15' "$run/metrics.jsonl")" 1 'lines of step 15'
 done
 
-case_ 'a run directory on a full disk is a clear error'
+case_ 'a run directory that cannot be made is a clear error'
 run_ "$MUSTER" train mlp.yaml --set run.directory=/proc/none/run
 expect_exit 8
 expect_contains 'cannot prepare the run directory'

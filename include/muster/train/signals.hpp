@@ -4,7 +4,8 @@
 
 namespace muster::train {
 
-/// Installs the handlers (idempotent).
+/// Installs the handlers (idempotent); also makes a write beyond the file-size limit fail instead of killing the
+/// process.
 void install_signal_handlers();
 bool is_stop_requested();
 /// "SIGTERM", "SIGUSR1", "SIGINT" or "".
