@@ -83,7 +83,15 @@ inline auto inner_product_backward_weights(const dnnl::engine& engine, const pri
   return MUSTER_DNNL_BACKWARD_PD(inner_product_backward_weights, attr, engine, hint, src, diff_weights, diff_dst);
 }
 
+/// How a blocked format lies: the stride of each axis between whole blocks, and the inner blocks from outside to inside.
+struct Blocks {
+  memory::dims strides, inner_axes, inner_sizes;
+};
+
 #if DNNL_VERSION_MAJOR >= 3
+inline Blocks blocks_of(const memory::desc& desc) {
+  return {desc.get_strides(), desc.get_inner_idxs(), desc.get_inner_blks()};
+}
 inline auto pooling_forward(const dnnl::engine& engine, const primitive_attr& attr, prop_kind kind, algorithm kernel,
                             const memory::desc& src, const memory::desc& dst, const Window& w) {
   return dnnl::pooling_forward::primitive_desc(engine, kind, kernel, src, dst, w.stride, w.kernel,
@@ -100,6 +108,12 @@ inline auto pooling_backward(const dnnl::engine& engine, const primitive_attr& a
 inline algorithm average_without_padding() { return algorithm::pooling_avg_exclude_padding; }
 inline void append_relu(dnnl::post_ops& ops) { ops.append_eltwise(algorithm::eltwise_relu, 0.0f, 0.0f); }
 #else
+inline Blocks blocks_of(const memory::desc& desc) {
+  const auto& format = desc.data.format_desc.blocking;
+  return {{format.strides, format.strides + desc.data.ndims},
+          {format.inner_idxs, format.inner_idxs + format.inner_nblks},
+          {format.inner_blks, format.inner_blks + format.inner_nblks}};
+}
 inline auto pooling_forward(const dnnl::engine& engine, const primitive_attr& attr, prop_kind kind, algorithm kernel,
                             const memory::desc& src, const memory::desc& dst, const Window& w) {
   return dnnl::pooling_forward::primitive_desc(

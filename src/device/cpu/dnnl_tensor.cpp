@@ -2,6 +2,7 @@
 
 #include <muster/base/check.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -22,7 +23,23 @@ bool DnnlLayout::equals(const Layout& other) const {
   return same && same->desc_ == desc_;
 }
 
-std::string DnnlLayout::describe() const { return fmt::format("oneDNN blocked, {} bytes", bytes()); }
+std::string DnnlLayout::describe() const {
+  // oneDNN's own notation: axes from the outermost stride to the innermost, capital where a part of the axis is inner.
+  const Blocks blocks = blocks_of(desc_);
+  std::vector<std::size_t> axes(blocks.strides.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = i;
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](std::size_t a, std::size_t b) { return blocks.strides[a] > blocks.strides[b]; });
+  std::string text;
+  for (std::size_t axis : axes) {
+    const auto is_axis = [axis](memory::dim other) { return static_cast<std::size_t>(other) == axis; };
+    const bool is_blocked = std::any_of(blocks.inner_axes.begin(), blocks.inner_axes.end(), is_axis);
+    text += static_cast<char>((is_blocked ? 'A' : 'a') + static_cast<int>(axis));
+  }
+  for (std::size_t i = 0; i < blocks.inner_axes.size(); ++i)
+    text += fmt::format("{}{}", blocks.inner_sizes[i], static_cast<char>('a' + static_cast<int>(blocks.inner_axes[i])));
+  return text;
+}
 
 memory::dims dims_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
