@@ -33,14 +33,12 @@ start_() {
 
 # process_of DIRECTORY RANK: its process number.
 process_of() {
-  local file
-  for file in /proc/[0-9]*/environ; do
-    if tr '\0' '\n' <"$file" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2" &&
-      tr '\0' ' ' <"${file%environ}cmdline" 2>/dev/null | grep -q "run.directory=$1 *"; then
-      file=${file%/environ}
-      echo "${file#/proc/}"
-      return
-    fi
+  local folder
+  for folder in /proc/[0-9]*; do
+    {
+      tr '\0' '\n' <"$folder/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$2" &&
+        tr '\0' ' ' <"$folder/cmdline" | grep -q "run.directory=$1 " && echo "${folder#/proc/}" && return
+    } 2>/dev/null   # processes come and go, and some are not ours
   done
 }
 
@@ -60,6 +58,16 @@ await_() {
   output=$(cat "$2.log")
 }
 
+# gone_ PROCESS: it ends within some seconds (the launcher does not wait for the kernel to finish it).
+gone_() {
+  local i
+  for ((i = 0; i < 100; ++i)); do
+    [ -d "/proc/$1" ] || return 0
+    sleep 0.1
+  done
+  return 1
+}
+
 case_ 'a killed rank is noticed at once and named'
 start_ killed --set run.deadline_s=300
 kill -KILL "$(process_of killed 2)"
@@ -74,7 +82,7 @@ kill -STOP "$stopped"
 await_ 25 stopped
 expect_exit 6
 expect_match 'was not done after 3 s; absent: rank 1 on'
-expect_true test ! -d "/proc/$stopped"
+expect_true gone_ "$stopped"
 
 case_ 'the same over messages'
 export MUSTER_REDUCE=flat

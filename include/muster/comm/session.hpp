@@ -31,7 +31,7 @@ class Session {
   virtual Communicator& world() = 0;
   virtual const LaunchFacts& launch() const = 0;
   virtual std::string library() const = 0;  ///< "Open MPI 4.1.4", for `muster info`
-  /// From now on the limit of every wait (run.deadline), also of communicators made before.
+  /// From now on the limit of every wait (run.deadline_s), also of communicators made before.
   virtual void set_deadline(double seconds) = 0;
   /// Ends all ranks at once with this code; used when an Error leaves a rank's main. Does not return.
   [[noreturn]] virtual void abort(int exit_code) = 0;

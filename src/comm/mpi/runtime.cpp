@@ -208,7 +208,7 @@ void Runtime::report_expired(double limit_s, const std::string& operation, std::
   if (!elsewhere.empty()) message += fmt::format("; elsewhere: {}", join(elsewhere, ", "));
   if (absent.empty() && elsewhere.empty())
     message += "; all ranks wait in it, so messages are lost or the network is slow";
-  fail(ExitCode::comm, "{}. A rank that is only slow needs a longer run.deadline", message);
+  fail(ExitCode::comm, "{}. A rank that is only slow needs a longer run.deadline_s", message);
 }
 
 }  // namespace muster::comm

@@ -57,7 +57,7 @@ TEST(LateRank, IsNamedByACollective) {
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
   EXPECT_TRUE(has(message, "'the late barrier'")) << message;
   EXPECT_TRUE(has(message, fmt::format("absent: rank {} on {}", late, group->host(late)))) << message;
-  EXPECT_TRUE(has(message, "run.deadline")) << message;
+  EXPECT_TRUE(has(message, "run.deadline_s")) << message;
   for (int r = 0; r < late; ++r)
     EXPECT_FALSE(has(message, fmt::format("rank {} on", r))) << "present rank named: " << message;
   EXPECT_LT(waited.count(), 2.2);
