@@ -33,15 +33,15 @@ struct RunContext {
 
 /// Memory of one op. All pointers stay valid and unchanged until the op dies. Owned by the caller.
 struct OpBuffers {
-  std::vector<const void*> inputs;  ///< layouts: OpRequest::inputs
-  void* output = nullptr;           ///< layout: Op::output()
-  const void* output_grad = nullptr;      ///< layout of the output; overwritten if OpTraits::may_overwrite_output_grad
-  std::vector<void*> input_grads;   ///< layouts of the inputs; null: not wanted. Overwritten, never added to
-  std::vector<float*> params;       ///< layouts: Op::params()
-  std::vector<float*> param_grads;  ///< the same layouts; overwritten, never added to
-  std::vector<float*> state;        ///< running values, plain
-  void* saved = nullptr;            ///< OpTraits::saved_bytes, lives from forward to backward, 64-byte aligned
-  void* scratch = nullptr;          ///< OpTraits::scratch_bytes, valid during one call only, 64-byte aligned
+  std::vector<const void*> inputs;    ///< layouts: OpRequest::inputs
+  void* output = nullptr;             ///< layout: Op::output()
+  const void* output_grad = nullptr;  ///< layout of the output; overwritten if OpTraits::may_overwrite_output_grad
+  std::vector<void*> input_grads;     ///< layouts of the inputs; null: not wanted. Overwritten, never added to
+  std::vector<float*> params;         ///< layouts: Op::params()
+  std::vector<float*> param_grads;    ///< the same layouts; overwritten, never added to
+  std::vector<float*> state;          ///< running values, plain
+  void* saved = nullptr;              ///< OpTraits::saved_bytes, lives from forward to backward, 64-byte aligned
+  void* scratch = nullptr;            ///< OpTraits::scratch_bytes, valid during one call only, 64-byte aligned
 };
 
 /// What the memory planner must know.
@@ -54,9 +54,10 @@ struct OpTraits {
   bool may_write_grad_over_grad = false;     ///< input_grads[0] may share memory with output_grad (same layout)
   bool passes_grad_through =
       false;  ///< every input gradient equals the output gradient (add): may alias, backward not run
-  bool may_overwrite_output_grad = false;    ///< backward uses output_grad as working memory: nobody else may read it after
-  std::vector<bool> leaves_grad_of_input;    ///< per input (empty: none): after backward output_grad holds this input's
-                                             ///< gradient, so a null input_grads[k] costs the caller nothing
+  bool may_overwrite_output_grad =
+      false;  ///< backward uses output_grad as working memory: nobody else may read it after
+  std::vector<bool> leaves_grad_of_input;  ///< per input (empty: none): after backward output_grad holds this input's
+                                           ///< gradient, so a null input_grads[k] costs the caller nothing
   int forward_phases = 1;
   int backward_phases = 1;
   std::int64_t forward_statistics = 0;  ///< doubles summed between forward phases 0 and 1

@@ -12,8 +12,9 @@ namespace {
 
 struct Make {
   const OpRequest& request;
+  bool is_tuned;
   std::unique_ptr<Op> operator()(const DenseSpec& s) const { return make_dense(request, s); }
-  std::unique_ptr<Op> operator()(const Conv2dSpec& s) const { return make_conv2d(request, s); }
+  std::unique_ptr<Op> operator()(const Conv2dSpec& s) const { return make_conv2d(request, s, is_tuned); }
   std::unique_ptr<Op> operator()(const Pool2dSpec& s) const { return make_pool2d(request, s); }
   std::unique_ptr<Op> operator()(const BatchNormSpec& s) const { return make_batch_norm(request, s); }
   std::unique_ptr<Op> operator()(const LayerNormSpec& s) const { return make_layer_norm(request, s); }
@@ -45,7 +46,7 @@ const char* instruction_set() {
 
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(const DeviceOptions& options) : threads_(std::max(options.threads, 1)) {
+  explicit CpuBackend(const DeviceOptions& options) : threads_(std::max(options.threads, 1)), is_tuned_(options.tune) {
     omp_set_num_threads(threads_);
   }
   std::string name() const override { return "cpu"; }
@@ -63,7 +64,7 @@ class CpuBackend : public Backend {
   }
   std::unique_ptr<Op> make(const OpRequest& request) override {
     if (const std::string reason = why_unsupported(request); !reason.empty()) fail(ExitCode::usage, "{}", reason);
-    return std::visit(Make{request}, request.spec);
+    return std::visit(Make{request, is_tuned_ && !request.is_deterministic}, request.spec);
   }
   std::unique_ptr<LossOp> make_loss(const LossSpec& spec, const TensorDesc& predictions, int threads) override {
     return cpu::make_loss(spec, predictions, threads);
@@ -87,6 +88,7 @@ class CpuBackend : public Backend {
 
  private:
   int threads_;
+  bool is_tuned_;
 };
 
 const bool is_registered = register_backend(

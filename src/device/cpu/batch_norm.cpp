@@ -172,11 +172,22 @@ class BatchNorm : public CpuOp {
     }
   }
 
+  /// Sums of x and of x^2. The float part of the sums runs over x minus the channel's first value: where the mean is
+  /// far larger than the deviation, x^2 in float would leave nothing of the variance.
   void sum_values(Range rows, double* sums, double* squares) const {
-    sum(rows, sums, squares, [x = x_](std::int64_t i, std::int64_t, float& u, float& v) {
-      u = x[i];
-      v = x[i] * x[i];
+    float* pivot = coefficient(0);
+    std::fill(pivot, pivot + padded_, 0.0f);
+    for (std::int64_t c = 0; c < image_.channels; ++c) pivot[c] = x_[image_.at(rows.begin, c, 0)];
+    sum(rows, sums, squares, [x = x_, pivot](std::int64_t i, std::int64_t c, float& u, float& v) {
+      u = x[i] - pivot[c];
+      v = u * u;
     });
+    const double count = static_cast<double>(rows.size() * image_.pixels);
+    for (std::int64_t c = 0; c < image_.channels; ++c) {
+      const double p = static_cast<double>(pivot[c]);
+      squares[c] += (2.0 * sums[c] + count * p) * p;
+      sums[c] += count * p;
+    }
   }
 
   /// Sums of g and of g * xhat, g the gradient behind the activation, which replaces the output's gradient.

@@ -1,4 +1,7 @@
 // 2-D convolution on oneDNN, with bias and activation fused where the library can.
+// 2-D convolution by oneDNN's direct kernels: quick to make and never far from the best. Winograd's, slow to make and
+// only sometimes faster, are tried where `device.tune` asks for it.
+#include "device/cpu/tuning.hpp"
 #include "device/cpu/weighted.hpp"
 
 namespace muster::device::cpu {
@@ -6,7 +9,8 @@ namespace {
 
 class Conv2d : public WeightedOp {
  public:
-  Conv2d(const OpRequest& request, const Conv2dSpec& spec) : WeightedOp(request, spec.has_bias, spec.activation) {
+  Conv2d(const OpRequest& request, const Conv2dSpec& spec, bool is_tuned)
+      : WeightedOp(request, spec.has_bias, spec.activation), is_tuned_(is_tuned) {
     const memory::dims input = dims_of(request.inputs[0].shape), output = dims_of(output_shape_);
     memory::dims weight = dims_of(params_[0].shape);
     if (spec.groups > 1) weight = {spec.groups, spec.filters / spec.groups, weight[1], weight[2], weight[3]};
@@ -31,8 +35,19 @@ class Conv2d : public WeightedOp {
       attr.set_post_ops(tail);
     }
     const auto kind = request_.is_training ? prop_kind::forward_training : prop_kind::forward_inference;
-    const auto forward = convolution_forward(engine(), attr, kind, any_desc(input), any_desc(weight), bias_or_none,
-                                             any_desc(output), window);
+    const auto make_forward = [&](algorithm kernel) {
+      return convolution_forward(engine(), attr, kernel, kind, any_desc(input), any_desc(weight), bias_or_none,
+                                 any_desc(output), window);
+    };
+    const auto direct = make_forward(algorithm::convolution_direct);
+    const auto forward = tuned<dnnl::convolution_forward>(direct, make_forward,
+                                                          [&](const auto& d) {
+                                                            return Arguments{{DNNL_ARG_SRC, d.src_desc()},
+                                                                             {DNNL_ARG_DST, d.dst_desc()},
+                                                                             {DNNL_ARG_WEIGHTS, d.weights_desc()},
+                                                                             {DNNL_ARG_BIAS, bias}};
+                                                          },
+                                                          {DNNL_ARG_SRC, DNNL_ARG_DST});
     WeightedPrimitives& p = primitives_;
     p.forward = BoundPrimitive(dnnl::convolution_forward(forward), forward);
     p.source = forward.src_desc();
@@ -40,32 +55,72 @@ class Conv2d : public WeightedOp {
     p.output = forward.dst_desc();
     p.implementation = forward.impl_info_str();
     output_ = tensor_of(output_shape_, p.output, output);
-    if (!request_.is_training) return;
+    if (request_.is_training) make_backward(input, weight, bias, bias_or_none, window, direct);
+  }
 
-    const auto weights = convolution_backward_weights(engine(), user_scratchpad(), p.source, any_desc(weight),
-                                                      bias_or_none, p.output, window, forward);
+  void make_backward(const memory::dims& input, const memory::dims& weight, const memory::desc& bias,
+                     const memory::desc* bias_or_none, const Window& window,
+                     const dnnl::convolution_forward::primitive_desc& forward) {
+    WeightedPrimitives& p = primitives_;
+    const auto make_weights = [&](algorithm kernel) {
+      return convolution_backward_weights(engine(), user_scratchpad(), kernel, p.source, any_desc(weight), bias_or_none,
+                                          p.output, window, forward);
+    };
+    const auto weights =
+        tuned<dnnl::convolution_backward_weights>(make_weights(algorithm::convolution_direct), make_weights,
+                                                  [&](const auto& d) {
+                                                    return Arguments{{DNNL_ARG_SRC, d.src_desc()},
+                                                                     {DNNL_ARG_DIFF_DST, d.diff_dst_desc()},
+                                                                     {DNNL_ARG_DIFF_WEIGHTS, d.diff_weights_desc()},
+                                                                     {DNNL_ARG_DIFF_BIAS, bias}};
+                                                  },
+                                                  {DNNL_ARG_DIFF_WEIGHTS});
     p.backward_weights = BoundPrimitive(dnnl::convolution_backward_weights(weights), weights);
     p.weight_grad = weights.diff_weights_desc();
     if (!may_want_grad()) return;
-    const auto data = [&] {
-      try {  // best: written in the layout of the input itself
-        return convolution_backward_data(engine(), user_scratchpad(), desc_of(request_.inputs[0]), any_desc(weight),
-                                         p.output, window, forward);
+
+    const auto make_data = [&](algorithm kernel, const memory::desc& data_grad) {
+      return convolution_backward_data(engine(), user_scratchpad(), kernel, data_grad, any_desc(weight), p.output,
+                                       window, forward);
+    };
+    const auto direct = [&] {
+      // Best: written in the layout of the input itself; but not by a kernel that knows no better than plain loops.
+      const memory::desc given = desc_of(request_.inputs[0]);
+      try {
+        const auto desc = make_data(algorithm::convolution_direct, given);
+        if (!std::string(desc.impl_info_str()).starts_with("ref")) return desc;
       } catch (const dnnl::error&) {
-        return convolution_backward_data(engine(), user_scratchpad(), any_desc(input), any_desc(weight), p.output,
-                                         window, forward);
       }
+      return make_data(algorithm::convolution_direct, any_desc(input));
     }();
+    const auto data = tuned<dnnl::convolution_backward_data>(
+        direct, [&](algorithm kernel) { return make_data(kernel, direct.diff_src_desc()); },
+        [&](const auto& d) {
+          return Arguments{{DNNL_ARG_DIFF_SRC, d.diff_src_desc()},
+                           {DNNL_ARG_DIFF_DST, d.diff_dst_desc()},
+                           {DNNL_ARG_WEIGHTS, d.weights_desc()}};
+        },
+        {DNNL_ARG_DIFF_SRC});
     p.backward_data = BoundPrimitive(dnnl::convolution_backward_data(data), data);
     p.data_weights = data.weights_desc();
     p.data_grad = data.diff_src_desc();
   }
+
+  /// The direct primitive, or Winograd's where tuning is on and it is the faster one.
+  template <class Primitive, class Desc, class Make, class ArgumentsOf>
+  Desc tuned(const Desc& direct, Make make_desc, ArgumentsOf arguments_of, const std::vector<int>& fixed) const {
+    if (!is_tuned_) return direct;
+    return faster<Primitive>(
+        direct, [&] { return make_desc(algorithm::convolution_winograd); }, arguments_of, fixed);
+  }
+
+  bool is_tuned_;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_conv2d(const OpRequest& request, const Conv2dSpec& spec) {
-  return std::make_unique<Conv2d>(request, spec);
+std::unique_ptr<Op> make_conv2d(const OpRequest& request, const Conv2dSpec& spec, bool is_tuned) {
+  return std::make_unique<Conv2d>(request, spec, is_tuned);
 }
 
 }  // namespace muster::device::cpu

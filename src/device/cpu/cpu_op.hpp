@@ -95,7 +95,8 @@ inline void mask_by_relu(int threads, const float* output, float* grad, std::int
 }
 
 std::unique_ptr<Op> make_dense(const OpRequest& request, const DenseSpec& spec);
-std::unique_ptr<Op> make_conv2d(const OpRequest& request, const Conv2dSpec& spec);
+/// is_tuned: kernels may be chosen by timing.
+std::unique_ptr<Op> make_conv2d(const OpRequest& request, const Conv2dSpec& spec, bool is_tuned);
 std::unique_ptr<Op> make_pool2d(const OpRequest& request, const Pool2dSpec& spec);
 /// Max pooling by own loops; null where the layout or the window asks for the library's.
 std::unique_ptr<Op> make_max_pool2d(const OpRequest& request, const Pool2dSpec& spec);

@@ -27,35 +27,33 @@ struct Window {
   dnnl::primitive::primitive_desc(dnnl::primitive::desc(__VA_ARGS__), attr, engine, hint)
 #endif
 
-// bias: null for none.
-inline auto convolution_forward(const dnnl::engine& engine, const primitive_attr& attr, prop_kind kind,
-                                const memory::desc& src, const memory::desc& weights, const memory::desc* bias,
-                                const memory::desc& dst, const Window& w) {
-  constexpr auto direct = algorithm::convolution_direct;
+// kernel: convolution_direct or convolution_winograd. bias: null for none.
+inline auto convolution_forward(const dnnl::engine& engine, const primitive_attr& attr, algorithm kernel,
+                                prop_kind kind, const memory::desc& src, const memory::desc& weights,
+                                const memory::desc* bias, const memory::desc& dst, const Window& w) {
   if (bias)
-    return MUSTER_DNNL_PD(convolution_forward, attr, engine, kind, direct, src, weights, *bias, dst, w.stride,
+    return MUSTER_DNNL_PD(convolution_forward, attr, engine, kind, kernel, src, weights, *bias, dst, w.stride,
                           w.dilation, w.padding_before, w.padding_after);
-  return MUSTER_DNNL_PD(convolution_forward, attr, engine, kind, direct, src, weights, dst, w.stride, w.dilation,
+  return MUSTER_DNNL_PD(convolution_forward, attr, engine, kind, kernel, src, weights, dst, w.stride, w.dilation,
                         w.padding_before, w.padding_after);
 }
 
-inline auto convolution_backward_data(const dnnl::engine& engine, const primitive_attr& attr,
+inline auto convolution_backward_data(const dnnl::engine& engine, const primitive_attr& attr, algorithm kernel,
                                       const memory::desc& diff_src, const memory::desc& weights,
                                       const memory::desc& diff_dst, const Window& w,
                                       const dnnl::convolution_forward::primitive_desc& hint) {
-  return MUSTER_DNNL_BACKWARD_PD(convolution_backward_data, attr, engine, hint, algorithm::convolution_direct, diff_src,
-                                 weights, diff_dst, w.stride, w.dilation, w.padding_before, w.padding_after);
+  return MUSTER_DNNL_BACKWARD_PD(convolution_backward_data, attr, engine, hint, kernel, diff_src, weights, diff_dst,
+                                 w.stride, w.dilation, w.padding_before, w.padding_after);
 }
 
-inline auto convolution_backward_weights(const dnnl::engine& engine, const primitive_attr& attr,
+inline auto convolution_backward_weights(const dnnl::engine& engine, const primitive_attr& attr, algorithm kernel,
                                          const memory::desc& src, const memory::desc& diff_weights,
                                          const memory::desc* diff_bias, const memory::desc& diff_dst, const Window& w,
                                          const dnnl::convolution_forward::primitive_desc& hint) {
-  constexpr auto direct = algorithm::convolution_direct;
   if (diff_bias)
-    return MUSTER_DNNL_BACKWARD_PD(convolution_backward_weights, attr, engine, hint, direct, src, diff_weights,
+    return MUSTER_DNNL_BACKWARD_PD(convolution_backward_weights, attr, engine, hint, kernel, src, diff_weights,
                                    *diff_bias, diff_dst, w.stride, w.dilation, w.padding_before, w.padding_after);
-  return MUSTER_DNNL_BACKWARD_PD(convolution_backward_weights, attr, engine, hint, direct, src, diff_weights, diff_dst,
+  return MUSTER_DNNL_BACKWARD_PD(convolution_backward_weights, attr, engine, hint, kernel, src, diff_weights, diff_dst,
                                  w.stride, w.dilation, w.padding_before, w.padding_after);
 }
 
@@ -83,7 +81,8 @@ inline auto inner_product_backward_weights(const dnnl::engine& engine, const pri
   return MUSTER_DNNL_BACKWARD_PD(inner_product_backward_weights, attr, engine, hint, src, diff_weights, diff_dst);
 }
 
-/// How a blocked format lies: the stride of each axis between whole blocks, and the inner blocks from outside to inside.
+/// How a blocked format lies: the stride of each axis between whole blocks, and the inner blocks from outside to
+/// inside.
 struct Blocks {
   memory::dims strides, inner_axes, inner_sizes;
 };

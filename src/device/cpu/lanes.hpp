@@ -1,5 +1,5 @@
-// A few neighbouring numbers worked on at once, for the loops that the compiler does not vectorise by itself. Built on the
-// vector types of GCC and Clang, which become whatever instructions the target has.
+// A few neighbouring numbers worked on at once, for the loops that the compiler does not vectorise by itself. Built on
+// the vector types of GCC and Clang, which become whatever instructions the target has.
 #pragma once
 
 #include <cstdint>

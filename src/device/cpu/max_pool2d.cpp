@@ -30,7 +30,8 @@ struct Geometry {
 
 /// The largest of the taps high x wide of the window at x, and which it is; the first among equals.
 template <int Width>
-void largest(const float* x, std::int64_t row, std::int64_t lanes, Range high, Range wide, std::int64_t kernel_width, float* y, std::uint8_t* tap_of) {
+void largest(const float* x, std::int64_t row, std::int64_t lanes, Range high, Range wide, std::int64_t kernel_width,
+             float* y, std::uint8_t* tap_of) {
   using V = Lanes<Width>;
   auto best = V::load(x + high.begin * row + wide.begin * lanes);
   typename V::Ints index = {};
@@ -55,7 +56,8 @@ void forward_plane(const Geometry& g, const float* x, float* y, std::uint8_t* ta
       const float* from = x + (i * g.stride[0] - g.padding[0]) * row + (k * g.stride[1] - g.padding[1]) * lanes;
       const std::int64_t to = (i * g.out_size[1] + k) * lanes;
       const bool is_two = g.kernel[0] == 2 && high.size() == 2 && g.kernel[1] == 2 && wide.size() == 2;
-      if (is_two) largest<Width>(from, row, lanes, {0, 2}, {0, 2}, 2, y + to, tap_of + to);  // the common case, unrolled
+      if (is_two)
+        largest<Width>(from, row, lanes, {0, 2}, {0, 2}, 2, y + to, tap_of + to);  // the common case, unrolled
       else largest<Width>(from, row, lanes, high, wide, g.kernel[1], y + to, tap_of + to);
     }
 }

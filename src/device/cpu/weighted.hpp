@@ -40,8 +40,7 @@ class WeightedOp : public CpuOp {
  private:
   Reorder source_, forward_weights_, data_weights_, weight_grad_, data_grad_;
   std::size_t source_at_ = 0;  // in saved (training) or scratch
-  std::size_t forward_weights_at_ = 0, data_weights_at_ = 0, weight_grad_at_ = 0, data_grad_at_ = 0,
-              scratchpad_at_ = 0;
+  std::size_t forward_weights_at_ = 0, data_weights_at_ = 0, weight_grad_at_ = 0, data_grad_at_ = 0, scratchpad_at_ = 0;
   memory::desc param_desc_, bias_desc_;
 };
 

@@ -1,5 +1,5 @@
-// The cpu backend's bits: equal in every run, wherever the buffers lie, and on a second instance of the op. What follows
-// from it: a resumed run repeats the steps it lost exactly.
+// The cpu backend's bits: equal in every run, wherever the buffers lie, and on a second instance of the op. What
+// follows from it: a resumed run repeats the steps it lost exactly.
 #include "device/cpu/format.hpp"
 
 #include "cpu_runner.hpp"

@@ -52,6 +52,7 @@ struct Case {
   RunContext context{7, 3, 12, 0};
   float quantum = 0;       ///< > 0: inputs are rounded to multiples, so that ties happen
   double other_share = 0;  ///< statistics "of other ranks": this much of the own ones is added to them
+  bool is_deterministic = true;
 };
 
 struct Result {
@@ -84,7 +85,7 @@ class Runner {
     request.inputs = layouts;
     request.fixed_params = std::move(params);
     request.is_training = c.is_training;
-    request.is_deterministic = true;
+    request.is_deterministic = c.is_deterministic;
     request.threads = c.threads;
     op_ = backend.make(request);
     if (case_.context.global_rows == 0) case_.context.global_rows = layouts[0].shape[0];
@@ -184,7 +185,8 @@ class Runner {
     }
     for (std::size_t k = 0; k < traits.leaves_grad_of_input.size(); ++k) {
       if (!traits.leaves_grad_of_input[k]) continue;
-      EXPECT_EQ(after, plain(layouts_[k], *input_grads_[k])) << case_.name << ": gradient of input " << k << " is not left";
+      EXPECT_EQ(after, plain(layouts_[k], *input_grads_[k]))
+          << case_.name << ": gradient of input " << k << " is not left";
     }
   }
 
