@@ -33,6 +33,7 @@ void add_missing(const Node& node, const std::vector<KeyFacts>& keys, const std:
       if (is_missing) break;
       deepest = next;
     }
+    if (!key.supplied_by.empty() && deepest->find(key.supplied_by)) continue;
     if (is_missing && (deepest->is_map() || deepest->is_null()))
       reading.problems.add(deepest->place, join_path(path, key.path), fmt::format("missing; expected {}", key.type));
   }

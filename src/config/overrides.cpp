@@ -61,6 +61,15 @@ void remove_path(Node& root, const std::string& path) {
   if (node) node->remove(parts.back());
 }
 
+/// Adds or replaces an entry whose key and value have this place.
+Node& put_at(Node& node, const std::string& key, Node value, const Place& place) {
+  value.place = place;
+  Node& stored = node.put(key, std::move(value));
+  for (Node::Entry& entry : node.entries)
+    if (entry.key == key) entry.place = place;
+  return stored;
+}
+
 /// Makes the node one that has keys: a bare word becomes {word: {}}, a file name {file: name}.
 void open_scalar(Node& node, const KeyFacts& facts) {
   if (node.is_map()) return;
@@ -85,7 +94,7 @@ std::string default_kind(const std::string& path) {
 Node* enter_kind(Node& node, const KeyFacts& facts, const Override& given, std::vector<std::string>& rest) {
   open_scalar(node, facts);
   if (facts.groups.front().name.empty()) return &node;
-  if (node.entries.empty()) node.put(default_kind(facts.path), map()).place = {given.origin, 0, 0};
+  if (node.entries.empty()) put_at(node, default_kind(facts.path), map(), {given.origin, 0, 0});
   if (node.entries.size() != 1) return nullptr;  // reading the config will say what is wrong with it
   Node::Entry& current = node.entries.front();
   if (rest.front() == current.key) rest.erase(rest.begin());
@@ -178,8 +187,7 @@ void apply_override(Node& root, const Override& given, Problems& problems) {
     path = join_path(path, rest.front());
     Node* next = node->find(rest.front());
     if (!next) {
-      next = &node->put(rest.front(), map());
-      next->place = place;
+      next = &put_at(*node, rest.front(), map(), place);
     }
     node = next;
     rest.erase(rest.begin());
@@ -202,9 +210,7 @@ void apply_override(Node& root, const Override& given, Problems& problems) {
   if (!node || rest.empty()) return;
   for (const auto& [name, other] : siblings())
     if (rest.front() == name) node->remove(other);
-  node->put(rest.front(), given.value);
-  for (Node::Entry& entry : node->entries)
-    if (entry.key == rest.front()) entry.place = place;
+  put_at(*node, rest.front(), given.value, place);
 }
 
 }  // namespace muster::config

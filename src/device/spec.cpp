@@ -26,6 +26,11 @@ std::array<std::int64_t, 2> window_outputs(const char* op, const Spec& spec,
                                            const std::array<std::int64_t, 2>& dilation, const Shape& x) {
   std::array<std::int64_t, 2> out{};
   for (std::size_t axis = 0; axis < 2; ++axis) {
+    if (std::min({spec.kernel[axis], spec.stride[axis], dilation[axis]}) < 1)
+      fail(ExitCode::usage, "{}: kernel, stride and dilation: expected at least 1, found {}, {} and {}", op,
+           spec.kernel[axis], spec.stride[axis], dilation[axis]);
+    if (std::min(spec.padding[axis], spec.padding[axis + 2]) < 0)
+      fail(ExitCode::usage, "{}: padding: expected at least 0, found {}", op, fmt::join(spec.padding, ","));
     out[axis] = window_output(x[axis + 1], spec.padding[axis] + spec.padding[axis + 2], spec.kernel[axis],
                               spec.stride[axis], dilation[axis]);
     if (out[axis] <= 0)
@@ -68,6 +73,7 @@ Shape shape_of(const BatchNormSpec& s, const std::vector<Shape>& in) {
   if (s.has_residual && in[1] != in[0])
     fail(ExitCode::usage, "batch_norm: the residual must have the input's shape {}, found {}", in[0].text(),
          in[1].text());
+  if (s.group < 0) fail(ExitCode::usage, "batch_norm: group: expected 0 (global) or more samples, found {}", s.group);
   return in[0];
 }
 Shape shape_of(const LayerNormSpec&, const std::vector<Shape>& in) { return in[0]; }
@@ -98,6 +104,8 @@ Shape shape_of(const ConcatSpec&, const std::vector<Shape>& in) {
 }
 
 Shape shape_of(const ReshapeSpec& s, const std::vector<Shape>& in) {
+  if (std::any_of(s.sample_shape.begin(), s.sample_shape.end(), [](std::int64_t extent) { return extent < 1; }))
+    fail(ExitCode::usage, "reshape: every extent must be at least 1, found {}", s.sample_shape.text());
   if (s.sample_shape.elements() != in[0].elements())
     fail(ExitCode::usage, "reshape: {} has {} elements, but the input {} has {}", s.sample_shape.text(),
          s.sample_shape.elements(), in[0].text(), in[0].elements());
@@ -159,6 +167,12 @@ struct NameOf {
 std::string name_of(const OpSpec& spec) { return std::visit(NameOf{}, spec); }
 
 Shape output_shape(const OpSpec& spec, const std::vector<Shape>& inputs) {
+  const auto* norm = std::get_if<BatchNormSpec>(&spec);
+  const bool is_joining = std::holds_alternative<AddSpec>(spec) || std::holds_alternative<ConcatSpec>(spec);
+  const std::size_t expected = norm && norm->has_residual ? 2 : 1;
+  if (is_joining ? inputs.empty() : inputs.size() != expected)
+    fail(ExitCode::usage, "{} expects {} input{}, found {}", name_of(spec),
+         is_joining ? "at least 1" : std::to_string(expected), expected == 1 ? "" : "s", inputs.size());
   return std::visit([&](const auto& s) { return shape_of(s, inputs); }, spec);
 }
 

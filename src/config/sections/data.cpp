@@ -12,7 +12,7 @@ using dataset::TransformOptions;
 const std::vector<Key<SourceOptions>>& source_keys() {
   static const std::vector<Key<SourceOptions>> keys = [] {
     Key<SourceOptions> file;
-    file.facts = {"file", "text", "", "one HDF5 file; the same as the file name alone", "", false, {}};
+    file.facts = {"file", "text", "", "one HDF5 file; the same as the file name alone", "", false};
     file.set = [](const Node& node, SourceOptions& source, const std::string& path, Reading& reading) {
       if (std::string name; read_value(node, name, {}, path, reading)) source.files = {name};
     };
@@ -59,6 +59,7 @@ ConfigKey source_key(const std::string& path, SourceOptions& (*field)(Config&), 
     if (!source.is_set()) return std::nullopt;
     return write_keys(source_keys(), source);
   };
+  made.get_default = [](const Config&) { return write_keys(source_keys(), SourceOptions{}); };
   return made;
 }
 

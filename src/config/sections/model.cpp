@@ -75,7 +75,7 @@ ConfigKey layers_key() {
 }  // namespace
 
 std::vector<ConfigKey> model_keys() {
-  return {
+  std::vector<ConfigKey> keys{
       file_key(),
       key<Config>(
           "model.input", [](Config & c) -> auto& { return c.model.input; }, {}, "shape of one sample")

@@ -15,7 +15,7 @@ std::pair<double, double> evaluate(const ActivationSpec& spec, double x) {
     case Activation::none:
       return {x, 1.0};
     case Activation::relu:
-      return x > 0 ? std::pair{x, 1.0} : std::pair{0.0, 0.0};
+      return x <= 0 ? std::pair{0.0, 0.0} : std::pair{x, 1.0};  // NaN stays NaN: divergence must show
     case Activation::leaky_relu:
       return x > 0 ? std::pair{x, 1.0} : std::pair{slope * x, slope};
     case Activation::silu: {

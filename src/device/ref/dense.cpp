@@ -7,7 +7,7 @@ namespace {
 class Dense : public RefOp {
  public:
   Dense(const OpRequest& request, const DenseSpec& spec)
-      : RefOp(request), spec_(spec), features_(rows_ == 0 ? 0 : input_elements() / rows_) {
+      : RefOp(request), spec_(spec), features_(sample_of(request.inputs[0].shape).elements()) {
     traits_.backward_reads_input[0] = true;
     traits_.backward_reads_output = spec_.activation != Activation::none;
   }

@@ -42,7 +42,10 @@ class Pool2d : public RefOp {
 
  private:
   std::int64_t largest(const std::vector<std::int64_t>& taps) const {
-    return *std::max_element(taps.begin(), taps.end(), [&](std::int64_t a, std::int64_t b) { return x()[a] < x()[b]; });
+    std::int64_t best = taps[0];
+    for (std::int64_t tap : taps)  // NaN wins: divergence must show
+      if (x()[tap] > x()[best] || (std::isnan(x()[tap]) && !std::isnan(x()[best]))) best = tap;
+    return best;
   }
 
   /// visit(output index, indices of the image's elements under the window, row-major)

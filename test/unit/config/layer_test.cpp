@@ -130,7 +130,7 @@ TEST(Layer, BranchesPutTheirNameInFront) {
             Lines{"c.yaml:8:23: model.layers[0].add.branches: expected a map of at least two named lists of layers, "
                   "found the map {a: []}"});
   EXPECT_EQ(problems_of(with_layers("    - residual: {main: [{dense: {unit: 1}}]}\n")).front(),
-            "c.yaml:8:26: model.layers[0].residual.main[0].dense.units: missing; expected integer >= 1");
+            "c.yaml:8:33: model.layers[0].residual.main[0].dense.units: missing; expected integer >= 1");
   EXPECT_EQ(problems_of(with_layers("    - add: {branches: {a: [relo], b: []}}\n")),
             Lines{"c.yaml:8:28: model.layers[0].add.branches.a[0]: unknown 'relo'; did you mean 'relu'?"});
 }
@@ -147,7 +147,7 @@ TEST(Layer, RepeatUnrollsWithDistinctNames) {
       (Lines{"residual_1", "residual_1.main.in", "residual_2", "residual_2.main.in"}));
   EXPECT_EQ(
       problems_of(with_layers("    - repeat: {times: 3, layers: [{dense: {}}]}\n")),
-      Lines{"c.yaml:8:44: model.layers[0].repeat.layers[0].dense.units: missing; expected integer >= 1"});  // told once
+      Lines{"c.yaml:8:43: model.layers[0].repeat.layers[0].dense.units: missing; expected integer >= 1"});  // told once
   EXPECT_EQ(problems_of(with_layers("    - repeat: {times: 0, layer: []}\n")),
             (Lines{"c.yaml:8:7: model.layers[0].repeat.layers: missing",
                    "c.yaml:8:26: model.layers[0].repeat.layer: unknown key; did you mean 'layers'?"}));

@@ -226,5 +226,30 @@ TEST(HandValues, AddConcatReshape) {
          {}});
 }
 
+// A NaN comes out of every op of ref, so that a diverged run shows in its loss. (oneDNN's fused relu and maxima drop
+// it.)
+TEST(HandValues, RefKeepsNan) {
+  const auto ref = backend_named("ref");
+  std::vector<OpSpec> specs{DenseSpec{4, true, Activation::relu}, AddSpec{Activation::relu}, LayerNormSpec{}};
+  BatchNormSpec norm;
+  norm.activation = Activation::relu;
+  specs.push_back(norm);
+  for (auto kind : {Activation::relu, Activation::leaky_relu, Activation::gelu, Activation::silu, Activation::tanh,
+                    Activation::sigmoid})
+    specs.push_back(ActivationSpec{kind});
+  const auto has_nan = [&](const OpSpec& spec, const Shape& shape, std::size_t at) {
+    OpRun run(*ref, spec, {shape});
+    Values x = random_values(shape.elements(), 1);
+    x[at] = NAN;
+    run.set_input(x);
+    for (std::size_t i = 0; i < run.param_shapes().size(); ++i)
+      run.set_param(i, random_values(run.param_shapes()[i].elements(), 5));
+    const Values y = run.forward();
+    return std::any_of(y.begin(), y.end(), [](float v) { return std::isnan(v); });
+  };
+  for (const OpSpec& spec : specs) EXPECT_TRUE(has_nan(spec, {3, 4}, 5)) << name_of(spec);
+  for (const std::size_t at : {0, 1, 2, 3}) EXPECT_TRUE(has_nan(Pool2dSpec{}, {1, 1, 2, 2}, at)) << at;
+}
+
 }  // namespace
 }  // namespace muster::device::test

@@ -9,6 +9,8 @@
 
 #include "cpu_runner.hpp"
 
+#include <muster/base/error.hpp>
+
 namespace muster::device::test {
 
 /// Calls body(backend) for every backend that can run here; the name is in each failure's trace.

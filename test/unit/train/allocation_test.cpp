@@ -1,5 +1,5 @@
-// The step loop allocates nothing: malloc itself is counted, in the thread that trains, over steps of a network with
-// every kind of op, in one and in several micro-batches.
+// The step loop allocates nothing, oneDNN's own argument lists apart: malloc itself is counted, in the thread that
+// trains, over steps of a network with every kind of op, in one and in several micro-batches.
 #include <gtest/gtest.h>
 
 #include <muster/comm/session.hpp>
