@@ -26,7 +26,7 @@ struct KeyFacts {
   std::string meaning;  ///< one line
   std::string example;  ///< shown in the reference where there is no default
   bool is_required = false;
-  std::string supplied_by = {};       ///< a key of the same map that stands in for a required one
+  std::string supplied_by = {};  ///< a key of the same map that stands in for a required one
   struct Group;
   std::vector<Group> groups;  ///< the kinds the value may be; one without a name: the keys of its map form
 };

@@ -26,7 +26,8 @@ struct Program::Compiled {
   // storages
   int output = no_storage;
   int output_grad = no_storage;
-  int working_grad = no_storage;  // what the op gets: output_grad, or a copy of it where the op writes into it and others read it
+  int working_grad =
+      no_storage;  // what the op gets: output_grad, or a copy of it where the op writes into it and others read it
   std::vector<int> input_grads;
   int saved = no_storage;
   std::vector<Accumulation> accumulations;
