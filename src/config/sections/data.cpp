@@ -12,7 +12,9 @@ using dataset::TransformOptions;
 const std::vector<Key<SourceOptions>>& source_keys() {
   static const std::vector<Key<SourceOptions>> keys = [] {
     Key<SourceOptions> file;
-    file.facts = {"file", "text", "", "one HDF5 file; the same as the file name alone", "", false};
+    file.facts.path = "file";
+    file.facts.type = "text";
+    file.facts.meaning = "one HDF5 file; the same as the file name alone";
     file.set = [](const Node& node, SourceOptions& source, const std::string& path, Reading& reading) {
       if (std::string name; read_value(node, name, {}, path, reading)) source.files = {name};
     };

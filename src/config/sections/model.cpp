@@ -87,6 +87,8 @@ std::vector<ConfigKey> model_keys() {
           "model.metrics.top_k", [](Config & c) -> auto& { return c.model.top_k; }, at_least_or("off", 1),
           "also report how often the label is among the k largest outputs"),
   };
+  for (ConfigKey& one : keys) one.facts.supplied_by = "file";  // where the file cannot be read, that alone is told
+  return keys;
 }
 
 }  // namespace muster::config
