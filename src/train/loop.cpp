@@ -56,6 +56,7 @@ class Run {
   void report();
   void show_progress(const StepResult& result);
   void evaluate();
+  void check_weights();
   void save();
   ExitCode stop();
   ExitCode finish();
@@ -220,6 +221,7 @@ void Run::show_progress(const StepResult& result) {
 void Run::report() {
   const Interval interval = meter_.finish(world_, queue_->stall_s(), replica_->statistics->waited_s());
   last_loss_ = interval.loss;
+  check_weights();
   const double epoch = static_cast<double>(sample_counter_) / static_cast<double>(dataset_size_);
   std::string line =
       fmt::format("step {:>7}/{}  epoch {:6.2f}  loss {:.5f}", step_, total_steps_, epoch, interval.loss);
@@ -246,6 +248,16 @@ void Run::report() {
                          interval.steps, config_.run.max_loss));
 }
 
+/// A NaN may hide behind a relu and leave the loss finite: the weights themselves tell. They are equal on all ranks, so
+/// all ranks come to the same verdict.
+void Run::check_weights() {
+  float zero = 0;  // NaN and Inf times zero are NaN
+  for (const optim::ParamRun& run : replica_->runs)
+    for (std::int64_t i = run.elements.begin; i < run.elements.end; ++i)
+      zero += replica_->store->weights()[static_cast<std::size_t>(i)] * 0.0f;
+  if (zero != 0.0f) diverged("a weight is NaN or Inf");
+}
+
 void Run::evaluate() {
   const EvalResult result = evaluator_->run(false);
   if (result.is_stopped) {
@@ -269,6 +281,7 @@ void Run::evaluate() {
 }
 
 void Run::save() {
+  check_weights();
   const auto audit = audit_.total(world_);
   together(world_, "checkpoint", [&] {
     if (!is_rank_0()) return;

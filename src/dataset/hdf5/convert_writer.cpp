@@ -39,10 +39,25 @@ DataSet create_dataset(hid_t file, const std::string& name, DType type, const Sh
 
 }  // namespace
 
+namespace {
+
+/// The file under its temporary name; gone with this object unless it was renamed.
+struct TemporaryFile {
+  explicit TemporaryFile(std::string name) : path(std::move(name)) {}
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+  std::string path;
+};
+
+}  // namespace
+
 struct ConvertWriter::Impl {
   Impl(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape,
        DType target_type, const Shape& target_shape);
-  ~Impl();
   void add(DataSet& set, DType type, const Shape& shape, std::int64_t& done, std::span<const std::byte> values);
   void add_inputs(std::span<const std::byte> values);
   void sum(std::span<const std::byte> values);
@@ -50,7 +65,7 @@ struct ConvertWriter::Impl {
   std::string close();
 
   ConvertOptions options_;
-  std::string temporary_;
+  TemporaryFile temporary_;
   std::int64_t samples_;
   DType input_type_, target_type_;
   Shape input_shape_, target_shape_;
@@ -58,7 +73,6 @@ struct ConvertWriter::Impl {
   DataSet inputs_, targets_;
   std::int64_t inputs_done_ = 0, targets_done_ = 0;
   std::vector<double> sums_, squares_;  // per channel
-  bool is_closed_ = false;
 };
 
 ConvertWriter::Impl::Impl(const ConvertOptions& options, std::int64_t samples, DType input_type,
@@ -78,24 +92,18 @@ ConvertWriter::Impl::Impl(const ConvertOptions& options, std::int64_t samples, D
   if (exists && !options.is_forced && !options.is_appended)
     fail(ExitCode::usage, "{} exists already; replace it with --force, or add to it with --append", options.output);
   if (exists && options.is_appended) {
-    fs::copy_file(options.output, temporary_, fs::copy_options::overwrite_existing);
-    file_ = File(H5Fopen(temporary_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    fs::copy_file(options.output, temporary_.path, fs::copy_options::overwrite_existing);
+    file_ = File(H5Fopen(temporary_.path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
   } else {
     const PropertyList creation(MUSTER_HDF5(H5Pcreate(H5P_FILE_CREATE)));
     MUSTER_HDF5(H5Pset_obj_track_times(creation.get(), 0));
-    file_ = File(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT));
+    file_ = File(H5Fcreate(temporary_.path.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT));
   }
-  if (!file_) fail(ExitCode::data, "{}: cannot be written: {}", temporary_, error_text());
+  if (!file_) fail(ExitCode::data, "{}: cannot be written: {}", temporary_.path, error_text());
   inputs_ = create_dataset(file_.get(), options.inputs_name, input_type, input_shape.batched(samples), options.deflate,
                            options.output);
   targets_ = create_dataset(file_.get(), options.targets_name, target_type, target_shape.batched(samples),
                             options.deflate, options.output);
-}
-
-ConvertWriter::Impl::~Impl() {
-  if (is_closed_) return;
-  std::error_code ignored;
-  fs::remove(temporary_, ignored);
 }
 
 void ConvertWriter::Impl::add(DataSet& set, DType type, const Shape& shape, std::int64_t& done,
@@ -164,9 +172,8 @@ std::string ConvertWriter::Impl::close() {
   targets_.reset();
   if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0 || H5Fclose(file_.detach()) < 0)
     fail(ExitCode::data, "{}: cannot be written: {}; disk full?", options_.output, error_text());
-  fsync_file(temporary_);
-  fs::rename(temporary_, options_.output);
-  is_closed_ = true;
+  fsync_file(temporary_.path);
+  fs::rename(temporary_.path, options_.output);
   return fmt::format("{}: {} {} {}, {} {} {}, mean {:.4f}, std {:.4f}", options_.output, options_.inputs_name,
                      name_of(input_type_), input_shape_.batched(samples_).text(), options_.targets_name,
                      name_of(target_type_), target_shape_.batched(samples_).text(), fmt::join(mean, " "),

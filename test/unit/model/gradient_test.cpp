@@ -75,7 +75,7 @@ void check_gradients(const ModelOptions& options, const std::string& kind, std::
   Trained net(options, kind, rows);
   net.forward();
   net.backward();
-  constexpr float h = 1e-2f;
+  constexpr float h = 2e-3f;  // small, so that hardly any relu changes sides
   for (std::size_t p = 0; p < net.network.params.size(); ++p) {
     const int param = static_cast<int>(p);
     const std::vector<float> gradient = net.store->to_plain(param, net.gradients);
@@ -176,8 +176,8 @@ TEST(Gradients, EveryLoss) {
       model({5}, {dense(6), activation(Activation::tanh), dense(4)}, {LossSpec::Kind::mean_squared_error, 0}));
 }
 
-// The check itself can fail: a gradient of another step's dropout mask does not fit.
-TEST(Gradients, TheCheckNoticesAWrongGradient) {
+// Gradients are divided by the global number of samples, not by the micro-batch's.
+TEST(Gradients, AreDividedByTheGlobalCount) {
   Trained net(model({5}, {dense(6), activation(Activation::tanh), dense(4)}), "ref", 6);
   net.forward();
   net.backward();
@@ -188,6 +188,7 @@ TEST(Gradients, TheCheckNoticesAWrongGradient) {
   net.backward();
   double difference = 0, size = 0;
   for (std::size_t i = 0; i < right.size(); ++i) {
+    if (std::isnan(right[i]) && std::isnan(net.gradients[i])) continue;  // between the slices
     difference += std::abs(static_cast<double>(right[i]) - 2.0 * static_cast<double>(net.gradients[i]));
     size += std::abs(static_cast<double>(right[i]));
   }
