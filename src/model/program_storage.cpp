@@ -113,7 +113,12 @@ void Program::plan_storage() {
       Compiled& producer = op_at(source);
       const bool is_first = producer.output_grad == no_storage;
       const bool is_left = leaves_grad_of(traits, k);
-      if (is_first && is_left && plan.join_equal(c.working_grad, now, backward_time(source), later_writes(source))) {
+      // An op that reads the value twice adds its second share to it while siblings may still need the first: no
+      // sharing.
+      const auto& inputs = node_at(i).inputs;
+      const bool is_read_once = std::count(inputs.begin(), inputs.end(), source) == 1;
+      if (is_first && is_left && is_read_once &&
+          plan.join_equal(c.working_grad, now, backward_time(source), later_writes(source))) {
         producer.output_grad = c.working_grad;
       } else if (is_first && k == 0 && traits.may_write_grad_over_grad && plan.is_free_after(c.output_grad, now) &&
                  c.inputs[0].bytes() == c.op->output().bytes()) {
