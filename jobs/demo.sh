@@ -13,6 +13,7 @@ ranks=2
 if [ "$(nproc)" -lt 2 ]; then ranks=1; fi
 echo "training configs/fashion_mnist/demo.yaml on $ranks ranks; the same by hand:"
 echo "  mpirun -n $ranks $muster train configs/fashion_mnist/demo.yaml"
+if [ -t 1 ]; then export MUSTER_PROGRESS=1; fi  # the live line
 mpirun -n "$ranks" "$muster" train configs/fashion_mnist/demo.yaml --set run.directory="$run" --force
 echo
 echo "evaluating the newest checkpoint:"

@@ -107,6 +107,8 @@ void write_progress(const std::string& line) {
 
 bool is_terminal() {
   if (const char* choice = std::getenv("MUSTER_PROGRESS")) return choice[0] == '1';
+  // mpirun gives its ranks a terminal of its own, whatever becomes of their output: there only the variable tells.
+  if (std::getenv("OMPI_COMM_WORLD_SIZE")) return false;
   return isatty(STDOUT_FILENO) == 1;
 }
 
