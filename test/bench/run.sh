@@ -50,14 +50,14 @@ for task in mlp cnn; do
   done
 done
 
-: >"$scratch/one" && : >"$scratch/two" && : >"$scratch/first"
+
 for _ in $(seq "$rounds"); do
   train r1 1 test/bench/cnn.yaml --set device.threads=1 --set run.steps=150 --set log.every='30 steps'
   metric "$scratch/r1" samples_per_s >>"$scratch/one"
   train r2 2 test/bench/cnn.yaml --set device.threads=1 --set run.steps=150 --set log.every='30 steps'
   metric "$scratch/r2" samples_per_s >>"$scratch/two"
-  train first 1 test/bench/mlp.yaml --set run.steps=1
-  grep -o 'first step  after .*' "$scratch/first.log" | awk '{ v = $4; if ($5 == "ms") v /= 1000; print v }' >>"$scratch/first_s"
+  train start 1 test/bench/mlp.yaml --set run.steps=1
+  grep -o 'first step  after .*' "$scratch/start.log" | awk '{ v = $4; if ($5 == "ms") v /= 1000; print v }' >>"$scratch/first_s"
 done
 one=$(median <"$scratch/one") two=$(median <"$scratch/two")
 echo "cnn, 1 rank: $one samples/s; 2 ranks x 1 thread: $two samples/s = $(ratio "$two" "$(awk -v a="$one" 'BEGIN { print 2 * a }')") of twice one rank; exposed communication $(metric "$scratch/r2" exposed_comm)"
