@@ -13,7 +13,8 @@ class Synthetic : public Dataset {
         seed_(seed),
         split_(split),
         elements_(options.shape.elements()),
-        means_(static_cast<std::size_t>(options.classes * elements_)) {
+        means_(static_cast<std::size_t>(options.classes * elements_)),
+        words_(static_cast<std::size_t>(elements_)) {
     for (std::int64_t c = 0; c < options.classes; ++c) {
       const RandomStream stream(seed, Purpose::synthetic, static_cast<std::uint64_t>(c), 0);
       for (std::int64_t i = 0; i < elements_; ++i)
@@ -38,11 +39,8 @@ class Synthetic : public Dataset {
       if (!inputs) continue;
       auto* out = static_cast<float*>(inputs) + static_cast<std::int64_t>(n) * elements_;
       const float* mean = means_.data() + label * elements_;
-      for (std::int64_t i = 0; i < elements_; i += 4) {
-        const auto words = stream.block(static_cast<std::uint32_t>(1 + i / 4));
-        for (std::int64_t j = i; j < std::min(i + 4, elements_); ++j)
-          out[j] = mean[j] + static_cast<float>(words[static_cast<std::size_t>(j - i)] >> 8) * 0x1p-24f - 0.5f;
-      }
+      stream.fill(1, words_);
+      for (std::size_t i = 0; i < words_.size(); ++i) out[i] = mean[i] + RandomStream::unit(words_[i]) - 0.5f;
     }
   }
 
@@ -53,6 +51,7 @@ class Synthetic : public Dataset {
   std::uint32_t split_;
   std::int64_t elements_;
   std::vector<float> means_;
+  std::vector<std::uint32_t> words_;  // of the sample being made
   Shape scalar_;
 };
 

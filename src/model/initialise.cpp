@@ -4,6 +4,8 @@
 #include <muster/base/rng.hpp>
 #include <muster/model/network.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -47,6 +49,33 @@ float truncated(std::uint64_t seed, int index, std::uint64_t element) {
   }
 }
 
+/// Words per call of the random stream.
+constexpr std::size_t chunk = 1024;
+
+void draw_uniform(const RandomStream& stream, float scale, std::span<float> out) {
+  std::array<std::uint32_t, chunk> words;
+  for (std::size_t at = 0; at < out.size(); at += chunk) {
+    const std::size_t count = std::min(chunk, out.size() - at);
+    stream.fill(static_cast<std::uint32_t>(at / 4), {words.data(), count});
+    for (std::size_t i = 0; i < count; ++i) out[at + i] = (2.0f * RandomStream::unit(words[i]) - 1.0f) * scale;
+  }
+}
+
+/// Two normals from each block, as RandomStream::normal.
+void draw_normal(const RandomStream& stream, float scale, std::span<float> out) {
+  std::array<std::uint32_t, chunk> words;
+  constexpr std::size_t step = chunk / 2;
+  for (std::size_t at = 0; at < out.size(); at += step) {
+    stream.fill(static_cast<std::uint32_t>(at / 2), words);
+    const std::size_t count = std::min(step, out.size() - at);
+    for (std::size_t i = 0; i < count; i += 2) {
+      const auto pair = RandomStream::normal_pair(words[2 * i], words[2 * i + 1]);
+      out[at + i] = pair[0] * scale;
+      if (i + 1 < count) out[at + i + 1] = pair[1] * scale;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> initializer_names() {
@@ -59,21 +88,19 @@ void initialise(const ParamInfo& param, int index, std::uint64_t seed, std::span
   const Draw draw = draw_for(param);
   const RandomStream stream(seed, Purpose::init, static_cast<std::uint64_t>(index), 0);
   const float scale = static_cast<float>(draw.scale);
-  for (std::size_t e = 0; e < plain.size(); ++e) {
-    switch (draw.kind) {
-      case Draw::Kind::constant:
-        plain[e] = scale;
-        break;
-      case Draw::Kind::uniform:
-        plain[e] = (2.0f * stream.uniform(e) - 1.0f) * scale;
-        break;
-      case Draw::Kind::normal:
-        plain[e] = stream.normal(e) * scale;
-        break;
-      case Draw::Kind::truncated_normal:
-        plain[e] = truncated(seed, index, e) * scale;
-        break;
-    }
+  switch (draw.kind) {
+    case Draw::Kind::constant:
+      std::fill(plain.begin(), plain.end(), scale);
+      break;
+    case Draw::Kind::uniform:
+      draw_uniform(stream, scale, plain);
+      break;
+    case Draw::Kind::normal:
+      draw_normal(stream, scale, plain);
+      break;
+    case Draw::Kind::truncated_normal:
+      for (std::size_t e = 0; e < plain.size(); ++e) plain[e] = truncated(seed, index, e) * scale;
+      break;
   }
 }
 

@@ -25,42 +25,60 @@ train() { # NAME RANKS CONFIG FLAGS...
 }
 loss_of() { grep -o '"loss":[^,]*' "$scratch/$1/metrics.jsonl" | tail -n 1 | cut -d: -f2; }
 
-has_torch=0
-if "$python" -c 'import torch' 2>/dev/null; then has_torch=1; else echo 'python3-torch is not installed: no comparison with PyTorch'; fi
+# PyTorch at its best: AVX-512 kernels where the CPU has them, and a malloc that keeps freed memory on huge pages
+peer() { # TASK THREADS
+  local kernels=avx2
+  if grep -q avx512f /proc/cpuinfo; then kernels=avx512; fi
+  GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=17179869184:glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456 \
+    ATEN_CPU_CAPABILITY=$kernels OMP_NUM_THREADS=$2 "$python" test/bench/peer_torch.py "$1" "$2" 4
+}
 
-for task in mlp cnn; do
-  steps=1000
-  if [ "$task" = cnn ]; then steps=150; fi
-  for threads in 1 2; do
-    [ "$threads" -le "$(nproc)" ] || continue
-    rm -f "$scratch/own"_times "$scratch/peer"_times
-    for _ in $(seq "$rounds"); do
-      train own 1 "test/bench/$task.yaml" --set device.threads="$threads" --set run.steps="$steps" --set log.every="$((steps / 5)) steps"
-      metric "$scratch/own" step_ms_p20 >>"$scratch/own"_times
-      if [ "$has_torch" = 1 ]; then "$python" test/bench/peer_torch.py "$task" "$threads" 4 >>"$scratch/peer"_times; fi
-    done
-    own=$(median <"$scratch/own"_times)
-    line="$task fp32, $threads thread(s): $own ms per step, last loss $(loss_of own)"
-    if [ "$has_torch" = 1 ]; then
-      peer=$(median <"$scratch/peer"_times)
-      line+=", PyTorch $peer ms, ratio $(ratio "$peer" "$own")"
-    fi
-    echo "$line"
-    rm -f "$scratch/own"_times "$scratch/peer"_times
+has_torch=0
+if ! "$python" -c 'import torch' 2>/dev/null; then
+  echo 'no comparison with PyTorch: apt-get install python3-torch libopenblas0-pthread'
+elif readlink -f /usr/lib/*/libblas.so.3 | grep -q '/blas/libblas'; then
+  echo 'no comparison with PyTorch: it would run on the reference BLAS; apt-get install libopenblas0-pthread'
+else
+  has_torch=1
+fi
+
+compare() { # TASK THREADS STEPS: step times of muster and PyTorch in turn
+  local task=$1 threads=$2 steps=$3
+  rm -f "$scratch/own"_times "$scratch/peer"_times
+  for _ in $(seq "$rounds"); do
+    train own 1 "test/bench/$task.yaml" --set device.tune=true --set device.threads="$threads" --set run.steps="$steps" \
+      --set log.every="$((steps / 5)) steps"
+    metric "$scratch/own" step_ms_p20 >>"$scratch/own"_times
+    if [ "$has_torch" = 1 ]; then peer "$task" "$threads" >>"$scratch/peer"_times; fi
   done
+  local own line
+  own=$(median <"$scratch/own"_times)
+  line="$task fp32, $threads thread(s): $own ms per step, last loss $(loss_of own)"
+  if [ "$has_torch" = 1 ]; then
+    line+=", PyTorch $(median <"$scratch/peer"_times) ms = $(ratio "$(median <"$scratch/peer"_times)" "$own") times as long"
+  fi
+  echo "$line"
+}
+
+for threads in 1 2; do
+  [ "$threads" -le "$(nproc)" ] || continue
+  compare mlp "$threads" 1000
+  compare cnn "$threads" 150
+  compare resnet20 "$threads" 20
 done
 
-
+# Two ranks share every step, so the step of one rank with the whole batch should take twice as long.
 for _ in $(seq "$rounds"); do
-  train r1 1 test/bench/cnn.yaml --set device.threads=1 --set run.steps=150 --set log.every='30 steps'
-  metric "$scratch/r1" samples_per_s >>"$scratch/one"
-  train r2 2 test/bench/cnn.yaml --set device.threads=1 --set run.steps=150 --set log.every='30 steps'
-  metric "$scratch/r2" samples_per_s >>"$scratch/two"
+  train one 1 test/bench/cnn.yaml --set device.threads=1 --set run.steps=150 --set log.every='30 steps'
+  metric "$scratch/one" step_ms_p20 >>"$scratch/one_ms"
+  train two 2 test/bench/cnn.yaml --set device.threads=1 --set run.steps=150 --set log.every='30 steps'
+  metric "$scratch/two" step_ms_p20 >>"$scratch/two_ms"
   train start 1 test/bench/mlp.yaml --set run.steps=1
   grep -o 'first step  after .*' "$scratch/start.log" | awk '{ v = $4; if ($5 == "ms") v /= 1000; print v }' >>"$scratch/first_s"
 done
-one=$(median <"$scratch/one") two=$(median <"$scratch/two")
-echo "cnn, 1 rank: $one samples/s; 2 ranks x 1 thread: $two samples/s = $(ratio "$two" "$(awk -v a="$one" 'BEGIN { print 2 * a }')") of twice one rank; exposed communication $(metric "$scratch/r2" exposed_comm)"
+one=$(median <"$scratch/one_ms") two=$(median <"$scratch/two_ms")
+echo "cnn, 1 rank: $one ms per step; 2 ranks x 1 thread: $two ms = $(ratio "$one" "$(awk -v b="$two" 'BEGIN { print 2 * b }')")" \
+  "of twice one rank; exposed communication $(metric "$scratch/two" exposed_comm)"
 echo "mlp, first step after $(median <"$scratch/first_s") s from process start"
 
 for bench in "$BUILD"/test/bench_*; do

@@ -5,6 +5,8 @@
 
 #include <muster/base/rng.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace muster::device::cpu {
@@ -62,12 +64,14 @@ class Dropout : public CpuOp {
         (static_cast<std::uint64_t>(spec_.stream) << 40) + static_cast<std::uint64_t>(context.step),
         static_cast<std::uint32_t>(context.first_row + n));
     const std::int64_t elements = samples_[0].elements();
-    for (std::int64_t e = 0; e < elements; e += 4) {
-      const auto words = stream.block(static_cast<std::uint32_t>(e / 4));
-      for (std::int64_t j = e; j < std::min(e + 4, elements); ++j) {
-        const bool is_kept = static_cast<float>(words[static_cast<std::size_t>(j - e)] >> 8) * 0x1p-24f >= spec_.rate;
+    std::array<std::uint32_t, 256> words;
+    for (std::int64_t e = 0; e < elements; e += words.size()) {
+      const std::int64_t count = std::min<std::int64_t>(words.size(), elements - e);
+      stream.fill(static_cast<std::uint32_t>(e / 4), {words.data(), static_cast<std::size_t>(count)});
+      for (std::int64_t k = 0; k < count; ++k) {
+        const std::int64_t j = e + k;
         const std::int64_t at = image_ ? image_->at(n, j / image_->pixels, j % image_->pixels) : n * elements + j;
-        mask[at] = is_kept ? 1 : 0;
+        mask[at] = RandomStream::unit(words[static_cast<std::size_t>(k)]) >= spec_.rate ? 1 : 0;
       }
     }
   }

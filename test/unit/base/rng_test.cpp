@@ -61,6 +61,20 @@ TEST(RandomStream, EveryPartOfTheAddressCounts) {
   EXPECT_EQ(seen.size(), streams.size());
 }
 
+TEST(RandomStream, FillGivesTheWordsOfTheBlocks) {
+  const RandomStream stream(0x123456789abcdefull, Purpose::test, 0xfedcba9876ull, 17);
+  for (std::size_t count : {0u, 1u, 3u, 4u, 63u, 64u, 65u, 1000u}) {
+    for (std::uint32_t first : {0u, 1u, 1234567u, 0xfffffff0u}) {
+      std::vector<std::uint32_t> words(count + 1, 99);
+      stream.fill(first, {words.data(), count});
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_EQ(words[i], stream.block(first + static_cast<std::uint32_t>(i / 4))[i % 4])
+            << "word " << i << " of " << count << " from block " << first;
+      EXPECT_EQ(words[count], 99u);
+    }
+  }
+}
+
 TEST(RandomStream, UniformIsExactAndBelowOne) {
   const RandomStream stream(1, Purpose::test, 0, 0);
   for (std::uint64_t element = 0; element < 10000; ++element) {
