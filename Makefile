@@ -23,7 +23,8 @@ BUILD     ?= build/$(CONFIG_NAME)
 
 # (g++ 12 takes fmt 9's own bounds-checked fill character for an overflow when it inlines the format parser)
 WARNINGS  := -Wall -Wextra -Wshadow -Wno-stringop-overflow $(if $(filter 1,$(WERROR)),-Werror)
-SANFLAGS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
+# (g++ 12 sees uninitialised members of an empty std::optional in instrumented code)
+SANFLAGS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -Wno-maybe-uninitialized)
 # -fno-math-errno: without it sqrt is a call and the loops of the optimizers do not vectorise.
 CXXFLAGS  += -std=c++20 $(OPT) -march=$(ARCH) -fno-math-errno -g1 -fopenmp $(WARNINGS) $(SANFLAGS) -MMD -MP -Iinclude -Isrc
 LDFLAGS   += -fopenmp $(SANFLAGS) -Wl,--as-needed

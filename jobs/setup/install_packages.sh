@@ -22,6 +22,7 @@ zlib1g-dev|reading idx.gz
 libxxhash-dev|hashes of checkpoint files
 libgtest-dev|tests
 libbenchmark-dev|benchmarks
+python3-h5py|data files of other origin, for tests
 dataset-fashion-mnist|the data of the demo
 '
 

@@ -1,6 +1,8 @@
 #include <muster/base/check.hpp>
 #include <muster/base/error.hpp>
 
+#include <new>
+
 #include <atomic>
 #include <mutex>
 
@@ -50,6 +52,23 @@ void fail_library(ExitCode code, std::string_view library, std::string_view expr
 void fail_check(std::string_view expression, const std::string& operands, std::source_location where) {
   throw Error(ExitCode::internal, fmt::format("broken invariant {} ({}) at {} in {}", expression, operands,
                                               location_text(where), where.function_name()));
+}
+
+Failure current_failure() {
+  constexpr const char* no_memory = "out of host memory; use a smaller data.batch or network, or more ranks";
+  try {
+    throw;
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::device, no_memory};
+  } catch (const std::length_error&) {
+    return {ExitCode::device, no_memory};
+  } catch (const std::exception& error) {
+    return {ExitCode::internal, error.what()};
+  } catch (...) {
+    return {ExitCode::internal, "an exception of unknown type"};
+  }
 }
 
 }  // namespace muster

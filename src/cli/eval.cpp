@@ -42,7 +42,7 @@ int run_eval(const std::vector<std::string>& words) {
         const bool wants_confusion = arguments.has("confusion");
         train::together(session.world(), "opening the run", [&] {
           trained = train::restore_network(arguments.text("RUN"), arguments.list("set"), arguments.integer("step"),
-                                           session.launch().cores_allowed);
+                                           session.launch().cores_per_rank());
           const auto& config = trained->loaded.config;
           if (!dataset::open_test(config.data, config.run.seed))
             fail(ExitCode::usage, "eval: the run's config has no data.test; give one with --set data.test=FILE");

@@ -35,11 +35,10 @@ int run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   try {
     return run({argv + 1, argv + argc});
-  } catch (const Error& error) {
-    if (*error.what() != '\0') log::write_error(fmt::format("muster: error: {}", error.what()));
-    return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    log::write_error(fmt::format("muster: internal error: {}", error.what()));
-    return static_cast<int>(ExitCode::internal);
+  } catch (...) {
+    const Failure failure = current_failure();
+    const char* kind = failure.code == ExitCode::internal ? "internal error" : "error";
+    if (!failure.message.empty()) log::write_error(fmt::format("muster: {}: {}", kind, failure.message));
+    return static_cast<int>(failure.code);
   }
 }

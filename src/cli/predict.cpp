@@ -1,13 +1,16 @@
 // `muster predict`: a run's network on the samples of an HDF5 file; one CSV line per sample. Runs as one process.
 #include "cli/command.hpp"
+#include "cli/session_command.hpp"
 
 #include <muster/base/error.hpp>
 #include <muster/base/file.hpp>
 #include <muster/dataset/batch_queue.hpp>
 #include <muster/train/restore.hpp>
+#include <muster/train/together.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -69,6 +72,27 @@ std::string predict(train::TrainedNetwork& trained, std::unique_ptr<dataset::Dat
   return text.str();
 }
 
+void predict_to_output(const Arguments& arguments) {
+  if (arguments.integer("step") < -1)
+    fail(ExitCode::usage, "--step: expected a step, found {}", arguments.integer("step"));
+  const auto trained = train::restore_network(arguments.text("RUN"), arguments.list("set"), arguments.integer("step"),
+                                              static_cast<int>(std::thread::hardware_concurrency()));
+  const auto& data = trained->loaded.config.data;
+  dataset::SourceOptions source;
+  source.files = {arguments.text("INPUT")};
+  source.inputs =
+      arguments.has("inputs") ? arguments.text("inputs") : (data.test.is_set() ? data.test.inputs : data.train.inputs);
+  const std::string csv = predict(*trained, dataset::open_inputs(source));
+  if (!arguments.has("output")) {
+    std::cout << csv;
+    return;
+  }
+  const std::filesystem::path output = arguments.text("output");
+  if (std::filesystem::exists(output) && !std::filesystem::is_regular_file(output))
+    fail(ExitCode::usage, "--output: expected a file or a free name, found {}", output.string());
+  write_file_atomic(output, csv, static_cast<int>(ExitCode::data));
+}
+
 }  // namespace
 
 int run_predict(const std::vector<std::string>& words) {
@@ -81,17 +105,18 @@ int run_predict(const std::vector<std::string>& words) {
       "output", po::value<std::string>(), "write the CSV there instead of to the terminal");
   const Arguments arguments("predict", {"RUN", "INPUT"}, flags, words);
   if (arguments.is_help()) return 0;
-  const auto trained = train::restore_network(arguments.text("RUN"), arguments.list("set"), arguments.integer("step"),
-                                              static_cast<int>(std::thread::hardware_concurrency()));
-  const auto& data = trained->loaded.config.data;
-  dataset::SourceOptions source;
-  source.files = {arguments.text("INPUT")};
-  source.inputs =
-      arguments.has("inputs") ? arguments.text("inputs") : (data.test.is_set() ? data.test.inputs : data.train.inputs);
-  const std::string csv = predict(*trained, dataset::open_inputs(source));
-  if (arguments.has("output")) write_file_atomic(arguments.text("output"), csv, static_cast<int>(ExitCode::data));
-  else std::cout << csv;
-  return 0;
+  return with_session(
+      [&](comm::Session& session) {
+        if (session.world().size() > 1)
+          throw train::AgreedError(
+              ExitCode::launch,
+              session.world().rank() > 0
+                  ? ""
+                  : fmt::format("predict runs on one rank, found {}; start it without mpirun", session.world().size()));
+        predict_to_output(arguments);
+        return ExitCode::done;
+      },
+      [] { return std::string(); });
 }
 
 }  // namespace muster::cli

@@ -1,6 +1,7 @@
 // Commands that run on the ranks of a job: starting the session, and ending it right whatever happens.
 #include "cli/session_command.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -24,6 +25,13 @@ void write_status(int code) noexcept {
   }
 }
 
+/// Without the dead no orderly end of MPI is possible: everything is written, so the process just ends.
+void end_if_ranks_lost(const comm::Session& session, ExitCode code) {
+  if (!session.are_ranks_lost()) return;
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(code));
+}
+
 }  // namespace
 
 int with_session(const std::function<ExitCode(comm::Session&)>& body,
@@ -35,23 +43,20 @@ int with_session(const std::function<ExitCode(comm::Session&)>& body,
   try {
     code = body(*session);
     if (session->world().rank() == 0) write_status(static_cast<int>(code));
+    end_if_ranks_lost(*session, code);
     session->close();
     return static_cast<int>(code);
   } catch (const train::AgreedError& error) {  // every rank knows: an orderly end
     if (*error.what() != '\0') log::write_error(fmt::format("muster: error: {}", error.what()));
     code = error.code();
     write_status(static_cast<int>(code));
+    end_if_ranks_lost(*session, code);
     session->close();
     return static_cast<int>(code);
-  } catch (const Error& error) {
-    code = error.code();
-    message = error.what();
-  } catch (const std::bad_alloc&) {
-    code = ExitCode::device;
-    message = "out of host memory; use a smaller data.batch or more ranks";
-  } catch (const std::exception& error) {
-    code = ExitCode::internal;
-    message = error.what();
+  } catch (...) {
+    const Failure failure = current_failure();
+    code = failure.code;
+    message = failure.message;
   }
   // This rank alone failed (or every rank for itself): say so, leave a crash file, take the others down.
   log::write_error(fmt::format("muster: error: {}: {}", error_context(), message));

@@ -9,7 +9,25 @@
 
 namespace muster::config {
 
+namespace {
+
+/// Every batch is computed by one worker, so the batch need not be cut.
+std::vector<std::string> check_servers(const train::Config& config, int ranks) {
+  const auto& p = config.parallel;
+  const int workers = ranks - p.servers;
+  if (workers < 1)
+    return {fmt::format("parallel.servers: {} of {} ranks as servers leave no worker; start at least {} ranks",
+                        p.servers, ranks, p.servers + 1)};
+  if (p.spares >= workers)
+    return {fmt::format("parallel.spares: {} of {} workers as spares leave none to train; start at least {} ranks",
+                        p.spares, workers, p.servers + p.spares + 1)};
+  return {};
+}
+
+}  // namespace
+
 std::vector<std::string> check_ranks(const train::Config& config, int ranks) {
+  if (config.parallel.strategy == "parameter_server") return check_servers(config, ranks);
   std::vector<std::string> problems;
   const auto add = [&](const std::string& text) { problems.push_back(text); };
   const auto& p = config.parallel;

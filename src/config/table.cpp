@@ -18,10 +18,10 @@ std::optional<train::Every> parse_every(const Node& node) {
   if (words.size() != 2) return std::nullopt;
   if (words[1] == "step" || words[1] == "steps") {
     const auto steps = parse_integer(words[0]);
-    if (steps && *steps > 0) return train::Every{0, *steps};
+    if (steps && *steps > 0 && *steps <= std::numeric_limits<std::int32_t>::max()) return train::Every{0, *steps};
   } else if (words[1] == "epoch" || words[1] == "epochs") {
     const auto epochs = parse_double(words[0]);
-    if (epochs && *epochs > 0) return train::Every{*epochs, 0};
+    if (epochs && *epochs > 0 && *epochs <= 1e6) return train::Every{*epochs, 0};
   }
   return std::nullopt;
 }
@@ -79,7 +79,7 @@ std::string section_meaning(const std::string& section) {
 }
 
 std::string hint_for(const std::string& path) {
-  static const std::vector<std::string> planned{"sweep", "parallel.servers", "parallel.staleness"};
+  static const std::vector<std::string> planned{"sweep"};
   if (std::find(planned.begin(), planned.end(), path) != planned.end()) return "not available in this version";
   if (path == "<<" || path.ends_with(".<<"))
     return "merge keys are not read: write the keys out, or use an alias for the whole value";

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace muster::config {
@@ -16,6 +18,9 @@ class Validator {
   void run() {
     check_length();
     check_unavailable();
+    check_name();
+    check_schedule();
+    check_servers();
     check_bitwise();
     check_accumulate();
     check_sources();
@@ -44,6 +49,60 @@ class Validator {
   void check_unavailable() {
     if (c_.parallel.pipeline > 1) add({"parallel.grid.pipeline"}, "more than 1 is not available in this version");
     if (c_.parallel.tensor > 1) add({"parallel.grid.tensor"}, "more than 1 is not available in this version");
+  }
+
+  /// The name becomes a folder below runs/.
+  void check_name() {
+    const std::string& name = c_.run.name;
+    const auto is_fine = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+    };
+    if (name.empty() || name.front() == '.' || !std::ranges::all_of(name, is_fine))
+      add({"run.name"},
+          fmt::format("expected letters, digits, '-', '_' and '.' (not first), found '{}'", printable(name)));
+  }
+  static std::string printable(const std::string& text) {
+    std::string out;
+    for (char c : text) out += std::isprint(static_cast<unsigned char>(c)) ? c : '?';
+    return out;
+  }
+
+  void check_schedule() {
+    const auto& s = c_.schedule;
+    if (s.warmup_start > 0 && s.warmup_epochs == 0 && s.warmup_steps == 0)
+      add({"schedule." + s.kind + ".warmup_start"}, "means nothing without warmup_epochs or warmup_steps; remove it");
+    if (s.kind == "step" && s.at_epochs.empty())
+      add({"schedule.step.at_epochs"}, "expected at least one boundary, found none; use constant");
+  }
+
+  void check_servers() {
+    const auto& p = c_.parallel;
+    if (p.strategy != "parameter_server") return check_no_servers();
+    if (p.servers == 0)
+      add({"parallel.servers"}, "missing with parallel.strategy: parameter_server; set it to 1 or more");
+    if (is_bitwise())
+      add({"run.reproducible"},
+          "bitwise cannot go with parallel.strategy: parameter_server, whose workers do not wait for each other; use "
+          "fast");
+    if (p.wire != "fp32") add({"parallel.wire"}, "with parallel.strategy: parameter_server only fp32 is available");
+    if (p.data > 0) add({"parallel.grid.data"}, "means nothing with parallel.strategy: parameter_server; remove it");
+    if (p.lr_scaling == "linear" || p.lr_scaling == "sqrt")
+      add({"parallel.lr_scaling"},
+          "means nothing with parallel.strategy: parameter_server, where every update is made of one batch; use none");
+  }
+
+  /// The keys of the parameter servers, stated with another value than the default, under another strategy.
+  void check_no_servers() {
+    const auto& p = c_.parallel;
+    const parallel::ParallelOptions defaults;
+    const std::string rest =
+        fmt::format("means nothing with parallel.strategy: {}; remove it, or use parameter_server", p.strategy);
+    if (p.servers != defaults.servers) add({"parallel.servers"}, rest);
+    if (p.spares != defaults.spares) add({"parallel.spares"}, rest);
+    if (p.staleness != defaults.staleness) add({"parallel.staleness"}, rest);
+    if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
+    if (p.heartbeat_deadline_s != defaults.heartbeat_deadline_s) add({"parallel.heartbeat_deadline_s"}, rest);
+    if (p.transport != defaults.transport) add({"parallel.transport"}, rest);
   }
 
   void check_bitwise() {

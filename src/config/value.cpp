@@ -13,6 +13,15 @@ namespace {
 
 std::string bound_text(double value) { return fmt::format("{}", value); }
 
+/// No integer of a config but the seed may be larger, so that products of two of them cannot overflow.
+constexpr std::int64_t most_integer = std::numeric_limits<std::int32_t>::max();
+
+template <class T>
+bool is_too_large(T value) {
+  if constexpr (std::is_same_v<T, std::int64_t>) return value > most_integer || value < -most_integer;
+  else return false;
+}
+
 /// The common part of all numbers: plain scalar, zero word, parse, limits.
 template <class T>
 bool read_number(const Node& node, T& out, std::optional<T> (*parse)(std::string_view), const Limits& limits,
@@ -23,6 +32,8 @@ bool read_number(const Node& node, T& out, std::optional<T> (*parse)(std::string
   const std::optional<T> value = node.is_quoted ? std::nullopt : parse(node.text);
   if (!value || !limits.contains(static_cast<double>(*value)))
     return add_mismatch(node, expected, path, reading), false;
+  if (is_too_large(*value))
+    return add_mismatch(node, fmt::format("{}, at most {}", expected, most_integer), path, reading), false;
   out = *value;
   return true;
 }
@@ -98,8 +109,10 @@ Limits choice(std::vector<std::string> choices, std::vector<std::string> unavail
 }
 Limits at_least_or(const std::string& zero_word, double least) { return {.least = least, .zero_word = zero_word}; }
 
-Limits at_least_if_stated(double least) { return {.least = least, .omits_zero = true}; }
-Limits above_if_stated(double least) { return {.least = least, .excludes_least = true, .omits_zero = true}; }
+Limits at_least_if_stated(double least, double most) { return {.least = least, .most = most, .omits_zero = true}; }
+Limits above_if_stated(double least, double most) {
+  return {.least = least, .most = most, .excludes_least = true, .omits_zero = true};
+}
 
 void add_mismatch(const Node& node, const std::string& expected, const std::string& path, Reading& reading) {
   reading.problems.add(node.place, path, fmt::format("expected {}, found {}", expected, node.describe()));

@@ -50,8 +50,8 @@ Limits below_from(double least, double most);
 Limits choice(std::vector<std::string> choices, std::vector<std::string> unavailable = {});
 Limits at_least_or(const std::string& zero_word, double least);
 /// At least this, or not stated at all (kept as 0).
-Limits at_least_if_stated(double least);
-Limits above_if_stated(double least);
+Limits at_least_if_stated(double least, double most = std::numeric_limits<double>::infinity());
+Limits above_if_stated(double least, double most = std::numeric_limits<double>::infinity());
 
 /// Reads one value; adds a problem and leaves the target alone where it does not fit.
 bool read_value(const Node& node, bool& out, const Limits& limits, const std::string& path, Reading& reading);

@@ -1,13 +1,15 @@
 // A ring of slots between one producer (the prefetch thread) and one consumer. Slot i % n belongs to the producer while
-// i >= produced, to the consumer while i < consumed + 1; the mutex guards the two counters and the failure.
+// i >= produced, to the consumer while i < consumed + 1; the mutex guards the two counters, the orders and the failure.
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
 #include <muster/dataset/batch_queue.hpp>
 
 #include <cmath>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace muster::dataset {
@@ -37,7 +39,7 @@ struct BatchQueue::Impl {
       slot.targets.resize(rows * target_bytes);
       slot.batch.indices.reserve(rows);
     }
-    counter = options.first_sample;
+    order({options.first_sample, options.last_sample});
     thread = std::thread([this] { produce(); });
   }
 
@@ -58,45 +60,64 @@ struct BatchQueue::Impl {
     return longest;
   }
 
+  void order(Range samples) {
+    if (samples.empty()) return;
+    {
+      const std::lock_guard lock(mutex);
+      orders.push_back(samples);
+    }
+    changed.notify_all();
+  }
+
   void produce() {
     try {
-      while (counter < options.last_sample) {
-        {
-          std::unique_lock lock(mutex);
-          changed.wait(lock,
-                       [this] { return is_stopping || produced - consumed < static_cast<std::int64_t>(slots.size()); });
-          if (is_stopping) return;
-        }
-        fill(slots[static_cast<std::size_t>(produced) % slots.size()]);
+      while (const std::optional<BatchPosition> position = next_position()) {
+        fill(slots[static_cast<std::size_t>(produced) % slots.size()], *position);
         {
           const std::lock_guard lock(mutex);
           ++produced;
+          is_filling = false;
         }
         changed.notify_all();
       }
     } catch (...) {
       const std::lock_guard lock(mutex);
       failure = std::current_exception();
+      orders.clear();
+      is_filling = false;
     }
-    const std::lock_guard lock(mutex);
-    is_at_end = true;
     changed.notify_all();
   }
 
-  void fill(Slot& slot) {
+  /// Waits until a batch is ordered and a slot is free; empty: the queue is going away.
+  std::optional<BatchPosition> next_position() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] {
+      return is_stopping || (!orders.empty() && produced - consumed < static_cast<std::int64_t>(slots.size()));
+    });
+    if (is_stopping) return std::nullopt;
+    Range& order = orders.front();
+    BatchPosition position = batch_at(order.begin, dataset->size(), options.batch);
+    position.rows = std::min(position.rows, order.size());
+    order.begin += position.rows;
+    if (order.empty()) orders.pop_front();
+    is_filling = true;
+    return position;
+  }
+
+  void fill(Slot& slot, const BatchPosition& position) {
     Batch& batch = slot.batch;
-    batch.position = batch_at(counter, dataset->size(), options.batch);
-    batch.position.rows = std::min(batch.position.rows, options.last_sample - counter);
+    batch.position = position;
     batch.rows = options.rows_of(batch.position.rows);
     batch.inputs = slot.inputs.data();
     batch.targets = slot.targets.data();
-    counter += batch.position.rows;
     choose(batch);
     dataset->read(batch.indices, stored.data(), slot.targets.data());
-    if (options.check_finite && dataset->input_dtype() == DType::f32) check_finite(batch);
     for (std::size_t i = 0; i < batch.indices.size(); ++i)
       transform.apply(stored.data() + i * stored_bytes, batch.position.epoch, batch.indices[i],
                       slot.inputs.data() + i * static_cast<std::size_t>(elements));
+    const DType dtype = dataset->input_dtype();
+    if (options.check_finite && (dtype == DType::f32 || dtype == DType::f64)) check_finite(batch);
   }
 
   void choose(Batch& batch) const {
@@ -109,7 +130,7 @@ struct BatchQueue::Impl {
   }
 
   void check_finite(const Batch& batch) const {
-    const auto* values = reinterpret_cast<const float*>(stored.data());
+    const float* values = batch.inputs;
     const std::size_t count = batch.indices.size() * static_cast<std::size_t>(elements);
     float zero = 0;  // NaN and Inf times zero are NaN: one vector loop tells whether to look closer
 #pragma omp simd reduction(+ : zero)
@@ -118,8 +139,9 @@ struct BatchQueue::Impl {
     for (std::size_t i = 0; i < count; ++i)
       if (!std::isfinite(values[i]))
         fail(ExitCode::data,
-             "{}: sample {} holds {} at element {}; expected finite numbers (data.check_finite: false turns this check "
-             "off)",
+             "{}: sample {} holds {} (as float32) at element {}; expected finite numbers (data.check_finite: false "
+             "turns "
+             "this check off)",
              dataset->describe(), batch.indices[i / static_cast<std::size_t>(elements)], values[i],
              i % static_cast<std::size_t>(elements));
   }
@@ -129,9 +151,10 @@ struct BatchQueue::Impl {
     if (has_handed_out) ++consumed;
     has_handed_out = false;
     changed.notify_all();
-    if (produced == consumed && !is_at_end) {
+    const auto is_at_end = [this] { return orders.empty() && !is_filling; };
+    if (produced == consumed && !is_at_end()) {
       const Stopwatch watch;
-      changed.wait(lock, [this] { return produced > consumed || is_at_end; });
+      changed.wait(lock, [&] { return produced > consumed || is_at_end(); });
       stall_s += watch.elapsed_s();
     }
     if (produced > consumed) {
@@ -147,13 +170,14 @@ struct BatchQueue::Impl {
   Transform transform;
   std::vector<Slot> slots;
   std::vector<std::byte> stored;
-  std::int64_t elements = 0, counter = 0;
+  std::int64_t elements = 0;
   std::size_t stored_bytes = 0, target_bytes = 0;
 
   std::mutex mutex;
   std::condition_variable changed;
   std::int64_t produced = 0, consumed = 0;  // batches so far
-  bool has_handed_out = false, is_at_end = false, is_stopping = false;
+  std::deque<Range> orders;                 // global sample counters not yet worked on
+  bool has_handed_out = false, is_filling = false, is_stopping = false;
   std::exception_ptr failure;
   double stall_s = 0;
   std::thread thread;
@@ -162,6 +186,7 @@ struct BatchQueue::Impl {
 BatchQueue::BatchQueue(std::unique_ptr<Dataset> dataset, QueueOptions options)
     : impl_(std::make_unique<Impl>(std::move(dataset), std::move(options))) {}
 BatchQueue::~BatchQueue() = default;
+void BatchQueue::order(Range samples) { impl_->order(samples); }
 const Batch* BatchQueue::next() { return impl_->next(); }
 double BatchQueue::stall_s() const { return impl_->stall_s; }
 const Dataset& BatchQueue::dataset() const { return *impl_->dataset; }

@@ -6,6 +6,7 @@
 #include <muster/dataset/dataset.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace muster::dataset {
 
@@ -47,6 +48,29 @@ void check_labels(Dataset& data, std::int64_t classes) {
         fail(ExitCode::data,
              "{}: sample {} has label {}, expected 0 <= label < {} (the outputs of the network's last layer)",
              data.describe(), first + i, label, classes);
+    }
+  }
+}
+
+void check_targets(Dataset& data, bool are_probabilities) {
+  if (data.has_class_labels()) return;
+  constexpr std::int64_t block = 1024;
+  const std::int64_t width = data.target_shape().elements();
+  std::vector<std::int64_t> indices;
+  std::vector<float> targets;
+  for (std::int64_t first = 0; first < data.size(); first += block) {
+    const std::int64_t count = std::min(block, data.size() - first);
+    indices.resize(static_cast<std::size_t>(count));
+    targets.resize(static_cast<std::size_t>(count * width));
+    for (std::int64_t i = 0; i < count; ++i) indices[static_cast<std::size_t>(i)] = first + i;
+    data.read(indices, nullptr, targets.data());
+    for (std::int64_t i = 0; i < count * width; ++i) {
+      const float target = targets[static_cast<std::size_t>(i)];
+      const bool is_good = are_probabilities ? target >= 0 && target <= 1 : std::isfinite(target);
+      if (!is_good)
+        fail(ExitCode::data, "{}: target {} of sample {} is {}, expected {}", data.describe(), i % width,
+             first + i / width, target,
+             are_probabilities ? "0 <= target <= 1 for binary_cross_entropy" : "a finite number");
     }
   }
 }

@@ -18,6 +18,7 @@ class Lars : public Optimizer {
  public:
   explicit Lars(const OptimizerOptions& options) : options_(options), slots_{"momentum"} {}
   const std::vector<std::string>& slots() const override { return slots_; }
+  bool needs_whole_parameters() const override { return true; }
 
   void update(const UpdateContext& context, std::span<float> weights, std::span<const float> grads,
               std::span<const std::span<float>> state, std::span<const ParamRun> runs) const override {

@@ -13,7 +13,7 @@ constexpr std::int64_t default_grains = 8;
 
 bool is_bitwise(const Config& config) { return config.run.reproducible == "bitwise"; }
 
-std::vector<std::int64_t> batch_sizes(std::int64_t dataset_size, std::int64_t batch) {
+std::vector<std::int64_t> sizes_of_batches(std::int64_t dataset_size, std::int64_t batch) {
   std::vector<std::int64_t> sizes;
   if (dataset_size >= batch) sizes.push_back(batch);
   if (dataset_size % batch != 0) sizes.push_back(dataset_size % batch);
@@ -49,17 +49,31 @@ parallel::GrainPlan grain_plan(const Config& config, const model::Network& netwo
   return plan;
 }
 
-int thread_count(const Config& config, int cores_allowed) {
+int thread_count(const Config& config, int cores) {
   if (config.device.threads > 0) return config.device.threads;
-  return is_bitwise(config) ? 1 : std::max(cores_allowed, 1);
+  return is_bitwise(config) ? 1 : std::max(cores, 1);
 }
 
-Replica::Replica(const Config& given, comm::Communicator& communicator, std::int64_t dataset_size, int thread_number)
+namespace {
+
+/// A stated name that no parameter ends in would silently do nothing; the default list is for any network.
+void check_no_decay(const optim::OptimizerOptions& options, const model::Network& network) {
+  if (options.no_decay == optim::OptimizerOptions{}.no_decay) return;
+  for (const std::string& ending : options.no_decay)
+    if (std::ranges::none_of(network.params, [&](const auto& param) { return param.name.ends_with(ending); }))
+      fail(ExitCode::usage, "optimizer: no_decay names '{}', but no parameter's name ends so (the first is '{}')",
+           ending, network.params.empty() ? "" : network.params.front().name);
+}
+
+}  // namespace
+
+TrainableModel::TrainableModel(const Config& given, int replicas, int replica, std::int64_t dataset_size,
+                               int thread_number)
     : config(given),
-      data(communicator),
       threads(thread_number),
       network(model::build_network(given.model)),
-      plan(grain_plan(given, network, communicator.size(), communicator.rank())) {
+      plan(grain_plan(given, network, replicas, replica)),
+      batch_sizes(sizes_of_batches(dataset_size, given.data.batch)) {
   device::DeviceOptions device_options = config.device;
   device_options.threads = threads;
   backend = device::make_backend(device_options);
@@ -68,16 +82,10 @@ Replica::Replica(const Config& given, comm::Communicator& communicator, std::int
   options.is_deterministic = is_bitwise(config);
   options.threads = threads;
   options.bucket_elements = std::max<std::int64_t>(config.parallel.bucket_kib * 1024 / 4, 1);
-  const auto sizes = batch_sizes(dataset_size, config.data.batch);
-  programs = std::make_unique<ReplicaPrograms>(network, *backend, plan, options, sizes.front());
+  programs = std::make_unique<ReplicaPrograms>(network, *backend, plan, options, batch_sizes.front());
   store = std::make_unique<model::ParameterStore>(network, *backend, programs->param_descs());
 
-  reducer = make_reducer(config, data, plan, store->elements() + control_elements, threads);
-  accumulator = std::make_unique<parallel::GrainAccumulator>(plan, *reducer, threads);
-  programs->bind(*store, reducer->partial(0), sizes);
-  const auto deferred = static_cast<std::int64_t>(programs->lead().deferred_statistics().size());
-  statistics = parallel::make_statistic_sum(data, plan, widest_statistics(programs->lead(), deferred));
-
+  check_no_decay(config.optimizer, network);
   optimizer = optim::make_optimizer(config.optimizer);
   for (std::size_t slot = 0; slot < optimizer->slots().size(); ++slot) {
     state_buffers.push_back(
@@ -86,9 +94,38 @@ Replica::Replica(const Config& given, comm::Communicator& communicator, std::int
                                  static_cast<std::size_t>(store->elements()));
   }
   runs = store->runs(config.optimizer.no_decay);
+}
+
+void check_layouts(comm::Communicator& ranks, const TrainableModel& model) {
+  std::string layout = fmt::format("{}", model.store->elements());
+  for (std::size_t p = 0; p < model.network.params.size(); ++p) {
+    const Range slice = model.store->slice(static_cast<int>(p));
+    const device::TensorDesc& desc = model.store->descs()[p];
+    layout += fmt::format(";{} {} {}", slice.begin, slice.end, desc.layout ? desc.layout->describe() : "plain");
+  }
+  const auto layouts = ranks.all_gather_text(layout, "layouts of the parameters");
+  const auto other = std::ranges::find_if(layouts, [&](const std::string& text) { return text != layouts.front(); });
+  if (other == layouts.end()) return;
+  const auto rank = static_cast<int>(other - layouts.begin());
+  fail(
+      ExitCode::launch,
+      "ranks 0 and {} lay the parameters out differently (different CPUs on {} and {}?); use hosts of one kind, or set "
+      "ONEDNN_MAX_CPU_ISA to the least of them",
+      rank, ranks.host(0), ranks.host(rank));
+}
+
+Replica::Replica(const Config& given, comm::Communicator& communicator, std::int64_t dataset_size, int thread_number,
+                 std::function<void()> between_ops)
+    : TrainableModel(given, communicator.size(), communicator.rank(), dataset_size, thread_number), data(communicator) {
+  check_layouts(data, *this);
+  reducer = make_reducer(config, data, plan, store->elements() + control_elements, threads);
+  accumulator = std::make_unique<parallel::GrainAccumulator>(plan, *reducer, threads);
+  programs->bind(*store, reducer->partial(0), batch_sizes);
+  const auto deferred = static_cast<std::int64_t>(programs->lead().deferred_statistics().size());
+  statistics = parallel::make_statistic_sum(data, plan, widest_statistics(programs->lead(), deferred));
   step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *statistics, *optimizer,
                                           optimizer_state, runs, plan, config.run.seed, config.optimizer.clip_norm,
-                                          threads});
+                                          threads, std::move(between_ops)});
 }
 
 void Replica::close() {

@@ -4,18 +4,31 @@
 
 namespace muster::train {
 
+std::array<std::uint64_t, 3> index_sums(std::span<const std::int64_t> indices) {
+  std::array<std::uint64_t, 3> sums{};
+  for (std::int64_t index : indices) {
+    const auto term = static_cast<std::uint64_t>(index) + 1;
+    sums[0] += 1;
+    sums[1] += term;
+    sums[2] += term * term;
+  }
+  return sums;
+}
+
+std::array<std::uint64_t, 3> index_sums_of_epoch(std::int64_t size) {
+  const auto n = static_cast<unsigned __int128>(size);
+  return {static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(n * (n + 1) / 2),
+          static_cast<std::uint64_t>(n * (n + 1) / 2 * (2 * n + 1) / 3)};
+}
+
 EpochAudit::EpochAudit(std::array<std::int64_t, 3> sums, bool carries_past) {
   if (!carries_past) return;
   for (std::size_t i = 0; i < 3; ++i) sums_[i] = static_cast<std::uint64_t>(sums[i]);
 }
 
 void EpochAudit::add(std::span<const std::int64_t> indices) {
-  for (std::int64_t index : indices) {
-    const auto term = static_cast<std::uint64_t>(index) + 1;
-    sums_[0] += 1;
-    sums_[1] += term;
-    sums_[2] += term * term;
-  }
+  const auto sums = index_sums(indices);
+  for (std::size_t i = 0; i < 3; ++i) sums_[i] += sums[i];
 }
 
 std::array<std::int64_t, 3> EpochAudit::total(comm::Communicator& data) const {
@@ -27,11 +40,7 @@ std::array<std::int64_t, 3> EpochAudit::total(comm::Communicator& data) const {
 
 void EpochAudit::finish_epoch(comm::Communicator& data, std::int64_t epoch, std::int64_t size) {
   const auto found = total(data);
-  std::array<std::uint64_t, 3> expected{};
-  const auto n = static_cast<unsigned __int128>(size);
-  expected[0] = static_cast<std::uint64_t>(n);
-  expected[1] = static_cast<std::uint64_t>(n * (n + 1) / 2);
-  expected[2] = static_cast<std::uint64_t>(n * (n + 1) / 2 * (2 * n + 1) / 3);
+  const auto expected = index_sums_of_epoch(size);
   for (std::size_t i = 0; i < 3; ++i) {
     if (static_cast<std::uint64_t>(found[i]) != expected[i])
       fail(ExitCode::internal,

@@ -44,7 +44,7 @@ model::Program& Evaluator::program(std::int64_t rows) {
   return *slot;
 }
 
-EvalResult Evaluator::run(bool wants_confusion) {
+EvalResult Evaluator::run(bool wants_confusion, const std::function<void()>& between_batches) {
   auto dataset = dataset::open_test(config_.data, config_.run.seed);
   const bool has_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   const std::int64_t classes = has_labels ? network_.output[0] : 0;
@@ -89,6 +89,7 @@ EvalResult Evaluator::run(bool wants_confusion) {
             classes, result.confusion);
       }
     }
+    if (between_batches) between_batches();
     if (++batches % batches_between_stop_polls == 0) {
       std::int64_t stop = is_stop_requested() ? 1 : 0;
       data_.all_reduce(std::span(&stop, 1), comm::Reduction::max, "stop poll of the evaluation");
@@ -101,6 +102,9 @@ EvalResult Evaluator::run(bool wants_confusion) {
   data_.all_reduce(sums, comm::Reduction::sum, "sums of the evaluation");
   if (wants_confusion) data_.all_reduce(result.confusion, comm::Reduction::sum, "confusion matrix");
   result.samples = sums[0];
+  result.loss_units = sums[1];
+  result.correct = sums[2];
+  result.top_k_correct = sums[3];
   result.is_finite = sums[4] == 0;
   const double rows = static_cast<double>(std::max<std::int64_t>(sums[0], 1));
   result.loss = static_cast<double>(sums[1]) * model::loss_unit / rows;

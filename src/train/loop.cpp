@@ -2,6 +2,9 @@
 // end. Everything that may fail on one rank only goes through together(), so all ranks end alike.
 #include <muster/train/loop.hpp>
 
+#include "train/async.hpp"
+#include "train/run_data.hpp"
+
 #include <muster/base/clock.hpp>
 #include <muster/base/file.hpp>
 #include <muster/base/log.hpp>
@@ -22,14 +25,6 @@
 namespace muster::train {
 namespace {
 
-/// Steps between two events; 0: never.
-std::int64_t interval_steps(const Every& every, std::int64_t steps_per_epoch) {
-  if (every.steps > 0) return every.steps;
-  if (every.epochs > 0)
-    return std::max<std::int64_t>(std::llround(every.epochs * static_cast<double>(steps_per_epoch)), 1);
-  return 0;
-}
-
 class Run {
  public:
   Run(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags)
@@ -37,19 +32,19 @@ class Run {
 
   ExitCode train() {
     start();
+    if (is_resumed_before_evaluation()) evaluate();
     while (const dataset::Batch* batch = queue_->next()) {
       run_step(*batch);
-      if (is_due(log_steps_) || step_ == total_steps_) report();
-      if (is_due(eval_steps_) && step_ != total_steps_) evaluate();
+      if (is_due(data_.log_steps) || step_ == data_.total_steps) report();
+      if (is_due(data_.eval_steps) && step_ != data_.total_steps) evaluate();
       if (is_stopping_) return stop();
-      if (is_due(checkpoint_steps_) && step_ != total_steps_) save();
+      if (is_due(data_.checkpoint_steps) && step_ != data_.total_steps) save();
     }
     return finish();
   }
 
  private:
   void start();
-  void open_data();
   void restore();
   void describe();
   void run_step(const dataset::Batch& batch);
@@ -61,6 +56,10 @@ class Run {
   ExitCode stop();
   ExitCode finish();
   [[noreturn]] void diverged(const std::string& how);
+  /// The run was stopped while it evaluated the step it goes on from.
+  bool is_resumed_before_evaluation() const {
+    return step_ > 0 && is_due(data_.eval_steps) && step_ != data_.total_steps && evaluated_step_ != step_;
+  }
   bool is_rank_0() const { return world_.rank() == 0; }
   bool is_due(std::int64_t steps) const { return steps > 0 && step_ % steps == 0; }
   std::filesystem::path directory() const { return config_.run.directory; }
@@ -71,10 +70,7 @@ class Run {
   const Config& config_;
   TrainFlags flags_;
 
-  std::unique_ptr<dataset::Dataset> data_;
-  std::int64_t dataset_size_ = 0, steps_per_epoch_ = 0, total_samples_ = 0, total_steps_ = 0;
-  std::int64_t log_steps_ = 0, eval_steps_ = 0, checkpoint_steps_ = 0;
-  bool has_labels_ = false, has_test_ = false;
+  RunData data_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<optim::Schedule> schedule_;
   std::unique_ptr<Evaluator> evaluator_;
@@ -82,7 +78,7 @@ class Run {
   MetricsWriter metrics_;
   EpochAudit audit_;
   Meter meter_;
-  std::int64_t step_ = 0, sample_counter_ = 0, saved_step_ = -1;
+  std::int64_t step_ = 0, sample_counter_ = 0, saved_step_ = -1, evaluated_step_ = -1;
   double base_lr_ = 0, lr_ = 0, last_loss_ = 0;
   bool is_stopping_ = false, has_stepped_ = false;
   std::int64_t first_step_ = 0;
@@ -92,82 +88,57 @@ class Run {
 
 void Run::start() {
   session_.set_deadline(config_.run.deadline_s);
-  const int threads = thread_count(config_, session_.launch().cores_allowed);
+  const int threads = thread_count(config_, session_.launch().cores_per_rank());
   together(world_, "launch check", [&] {
     if (const auto problems = config::check_ranks(config_, world_.size()); !problems.empty())
       throw Error(ExitCode::usage, join(problems, "\n"));
     comm::check_launch(session_, threads, config_.parallel.allow_oversubscribe);
   });
-  together(world_, "opening the data", [&] { open_data(); });
+  together(world_, "opening the data", [&] { data_ = open_run_data(config_, world_.size(), is_rank_0()); });
   together(world_, "assembling the network", [&] {
-    replica_ = std::make_unique<Replica>(config_, world_, dataset_size_, threads);
-    schedule_ =
-        std::make_unique<optim::Schedule>(config_.schedule, total_steps_, static_cast<double>(steps_per_epoch_));
+    replica_ = std::make_unique<Replica>(config_, world_, data_.size, threads);
+    schedule_ = std::make_unique<optim::Schedule>(config_.schedule, data_.total_steps,
+                                                  static_cast<double>(data_.steps_per_epoch));
   });
   together(world_, "run directory", [&] {
     if (!is_rank_0()) return;
     open_run_directory(directory(), flags_.is_resumed, flags_.is_forced);
-    write_file_atomic(directory() / "config.yaml", loaded_.effective_yaml);
     log::open_file(directory() / "log.txt");
   });
   replica_->store->initialise(config_.run.seed);
   if (flags_.is_resumed) together(world_, "resume", [&] { restore(); });
+  together(world_, "effective config", [&] {  // only now: a resume that is refused leaves the run as it was
+    if (is_rank_0()) write_file_atomic(directory() / "config.yaml", loaded_.effective_yaml);
+  });
   together(world_, "metrics file", [&] {
     if (is_rank_0()) metrics_ = MetricsWriter(directory() / "metrics.jsonl", flags_.is_resumed ? step_ : -1);
   });
+  std::int64_t has_evaluation = metrics_.has_evaluation() ? 1 : 0;
+  world_.all_reduce(std::span(&has_evaluation, 1), comm::Reduction::max, "evaluations so far");
+  if (has_evaluation != 0) evaluated_step_ = step_;
   base_lr_ = config_.optimizer.lr * optim::lr_scaling_factor(config_.parallel.lr_scaling, world_.size());
   evaluator_ = std::make_unique<Evaluator>(config_, replica_->network, *replica_->backend, *replica_->store, world_,
                                            replica_->threads);
 
-  dataset::QueueOptions options;
-  options.seed = config_.run.seed;
-  options.batch = config_.data.batch;
+  dataset::QueueOptions options = queue_options(config_);
   options.first_sample = sample_counter_;
-  options.last_sample = total_samples_;
-  options.depth = config_.data.prefetch;
-  options.check_finite = config_.data.check_finite;
-  options.shuffle = config_.data.shuffle;
-  options.transforms = config_.data.transforms;
+  options.last_sample = data_.total_samples;
   options.rows_of = [plan = replica_->plan](std::int64_t rows) { return plan.rows_of_replica(plan.replica, rows); };
-  together(world_, "input queue", [&] { queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_), options); });
+  together(world_, "input queue",
+           [&] { queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_.train), options); });
   describe();
   first_step_ = step_;
   run_watch_.restart();
 }
 
-void Run::open_data() {
-  data_ = dataset::open_train(config_.data, config_.run.seed);
-  dataset_size_ = data_->size();
-  if (dataset_size_ < world_.size())
-    fail(ExitCode::data, "{}: {} samples for {} ranks: expected at least one per rank; start fewer ranks",
-         data_->describe(), dataset_size_, world_.size());
-  if (data_->input_shape() != config_.model.input)
-    fail(ExitCode::data, "{}: samples have shape {}, model.input says {}", data_->describe(),
-         data_->input_shape().text(), config_.model.input.text());
-  const auto network = model::build_network(config_.model);
-  has_labels_ = network.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
-  if (has_labels_ && is_rank_0()) dataset::check_labels(*data_, network.output[0]);
-  if (!has_labels_ && data_->target_shape().elements() != network.output.elements())
-    fail(ExitCode::data, "{}: targets have shape {}, the network's output is {}", data_->describe(),
-         data_->target_shape().text(), network.output.text());
-  if (const auto test = dataset::open_test(config_.data, config_.run.seed)) {
-    has_test_ = true;
-    if (has_labels_ && is_rank_0()) dataset::check_labels(*test, network.output[0]);
-    if (test->input_shape() != data_->input_shape())
-      fail(ExitCode::data, "{}: samples have shape {}, those of the training split {}", test->describe(),
-           test->input_shape().text(), data_->input_shape().text());
-  }
-  steps_per_epoch_ = dataset::steps_per_epoch(dataset_size_, config_.data.batch);
-  total_steps_ = config_.run.steps > 0 ? config_.run.steps : config_.run.epochs * steps_per_epoch_;
-  const std::int64_t whole_epochs = total_steps_ / steps_per_epoch_, rest = total_steps_ % steps_per_epoch_;
-  total_samples_ = whole_epochs * dataset_size_ + rest * config_.data.batch;
-  log_steps_ = interval_steps(config_.log.every, steps_per_epoch_);
-  eval_steps_ = has_test_ ? interval_steps(config_.eval.every, steps_per_epoch_) : 0;
-  checkpoint_steps_ = interval_steps(config_.checkpoint.every, steps_per_epoch_);
-}
-
 void Run::restore() {
   const CheckpointState state = load_newest_checkpoint(directory());
+  if (!state.done_beyond.empty())
+    fail(ExitCode::checkpoint,
+         "the checkpoint of step {} was made in the middle of an asynchronous epoch ({} steps are done out of order); "
+         "resume it with parallel.strategy: parameter_server",
+         state.step, state.done_beyond.size());
+  check_same_run(state, config_, data_);
   restore_state(state, *replica_);
   step_ = saved_step_ = state.step;
   sample_counter_ = state.sample_counter;
@@ -181,7 +152,7 @@ void Run::describe() {
             config_.run.reproducible);
   for (const std::string& line : replica_->describe()) log::info("{}", line);
   log::info("data        {}", queue_->dataset().describe());
-  log::info("length      {} steps, {} per epoch{}", total_steps_, steps_per_epoch_,
+  log::info("length      {} steps, {} per epoch{}", data_.total_steps, data_.steps_per_epoch,
             step_ > 0 ? fmt::format(", resumed at step {}", step_) : "");
 }
 
@@ -195,7 +166,7 @@ void Run::run_step(const dataset::Batch& batch) {
   ++step_;
   sample_counter_ += batch.position.rows;
   is_stopping_ = result.is_stop_requested;
-  if (sample_counter_ % dataset_size_ == 0) audit_.finish_epoch(world_, batch.position.epoch, dataset_size_);
+  if (sample_counter_ % data_.size == 0) audit_.finish_epoch(world_, batch.position.epoch, data_.size);
   if (!has_stepped_) {
     log::info("first step  after {}", human_seconds(since_process_start_s()));
     has_stepped_ = true;
@@ -210,22 +181,23 @@ void Run::show_progress(const StepResult& result) {
   last_progress_s_ = now_s();
   const double rows = static_cast<double>(std::max<std::int64_t>(result.sums.rows, 1));
   constexpr std::int64_t width = 30;
-  const auto filled = static_cast<std::size_t>(width * step_ / std::max<std::int64_t>(total_steps_, 1));
+  const auto filled = static_cast<std::size_t>(width * step_ / std::max<std::int64_t>(data_.total_steps, 1));
   const double rate = static_cast<double>(step_ - first_step_) / std::max(run_watch_.elapsed_s(), 1e-9);
-  log::write_progress(fmt::format("[{}{}] {}/{}  loss {:.4f}  {:.1f} steps/s  {} left", std::string(filled, '='),
-                                  std::string(static_cast<std::size_t>(width) - filled, ' '), step_, total_steps_,
-                                  static_cast<double>(result.sums.loss_units) * model::loss_unit / rows, rate,
-                                  human_seconds(static_cast<double>(total_steps_ - step_) / std::max(rate, 1e-9))));
+  log::write_progress(
+      fmt::format("[{}{}] {}/{}  loss {:.4f}  {:.1f} steps/s  {} left", std::string(filled, '='),
+                  std::string(static_cast<std::size_t>(width) - filled, ' '), step_, data_.total_steps,
+                  static_cast<double>(result.sums.loss_units) * model::loss_unit / rows, rate,
+                  human_seconds(static_cast<double>(data_.total_steps - step_) / std::max(rate, 1e-9))));
 }
 
 void Run::report() {
   const Interval interval = meter_.finish(world_, queue_->stall_s(), replica_->statistics->waited_s());
   last_loss_ = interval.loss;
   check_weights();
-  const double epoch = static_cast<double>(sample_counter_) / static_cast<double>(dataset_size_);
+  const double epoch = static_cast<double>(sample_counter_) / static_cast<double>(data_.size);
   std::string line =
-      fmt::format("step {:>7}/{}  epoch {:6.2f}  loss {:.5f}", step_, total_steps_, epoch, interval.loss);
-  if (has_labels_) line += fmt::format("  accuracy {:5.2f} %", 100 * interval.accuracy);
+      fmt::format("step {:>7}/{}  epoch {:6.2f}  loss {:.5f}", step_, data_.total_steps, epoch, interval.loss);
+  if (data_.has_labels) line += fmt::format("  accuracy {:5.2f} %", 100 * interval.accuracy);
   line += fmt::format("  lr {:.3g}  {:.0f} samples/s  exposed comm {:.1f} %  input stall {:.1f} %", lr_,
                       interval.samples_per_s, 100 * interval.exposed_comm, 100 * interval.stall);
   log::info("{}", line);
@@ -239,8 +211,8 @@ void Run::report() {
                       {"input_stall", interval.stall},
                       {"step_ms_p20", interval.step_ms_p20},
                       {"step_ms_median", interval.step_ms_median}};
-  if (has_labels_) metrics.emplace_back("accuracy", interval.accuracy);
-  if (has_labels_ && replica_->network.top_k > 0) metrics.emplace_back("top_k_accuracy", interval.top_k_accuracy);
+  if (data_.has_labels) metrics.emplace_back("accuracy", interval.accuracy);
+  if (data_.has_labels && replica_->network.top_k > 0) metrics.emplace_back("top_k_accuracy", interval.top_k_accuracy);
   if (config_.optimizer.clip_norm > 0) metrics.emplace_back("grad_norm", interval.grad_norm);
   metrics_.write(metrics);
   if (config_.run.max_loss > 0 && !(interval.loss <= config_.run.max_loss))
@@ -264,18 +236,19 @@ void Run::evaluate() {
     is_stopping_ = true;
     return;
   }
+  evaluated_step_ = step_;
   if (!result.is_finite) diverged("the loss on the test split is NaN or Inf");
   std::string line = fmt::format("test        step {}  loss {:.5f}", step_, result.loss);
-  if (has_labels_) line += fmt::format("  accuracy {:.2f} %", 100 * result.accuracy);
+  if (data_.has_labels) line += fmt::format("  accuracy {:.2f} %", 100 * result.accuracy);
   if (replica_->network.top_k > 0)
     line += fmt::format("  top-{} {:.2f} %", replica_->network.top_k, 100 * result.top_k_accuracy);
   log::info("{}", line);
   MetricsLine metrics{{"step", step_},
-                      {"epoch", static_cast<double>(sample_counter_) / static_cast<double>(dataset_size_)},
+                      {"epoch", static_cast<double>(sample_counter_) / static_cast<double>(data_.size)},
                       {"split", std::string("test")},
                       {"samples", result.samples},
                       {"loss", result.loss}};
-  if (has_labels_) metrics.emplace_back("accuracy", result.accuracy);
+  if (data_.has_labels) metrics.emplace_back("accuracy", result.accuracy);
   if (replica_->network.top_k > 0) metrics.emplace_back("top_k_accuracy", result.top_k_accuracy);
   metrics_.write(metrics);
 }
@@ -288,8 +261,9 @@ void Run::save() {
     CheckpointState state = gather_state(*replica_);
     state.step = step_;
     state.sample_counter = sample_counter_;
-    state.epoch = sample_counter_ / dataset_size_;
+    state.epoch = sample_counter_ / data_.size;
     state.audit = audit;
+    state.sample_order = sample_order(config_, data_);
     save_checkpoint(directory(), state, config_.checkpoint.keep);
   });
   saved_step_ = step_;
@@ -306,7 +280,7 @@ ExitCode Run::stop() {
 
 ExitCode Run::finish() {
   if (meter_.steps() > 0) report();
-  if (has_test_) evaluate();
+  if (data_.has_test && evaluated_step_ != step_) evaluate();
   if (is_stopping_) return stop();
   if (saved_step_ != step_) save();
   log::info("done        {} steps, run in {}", step_, directory().string());
@@ -331,6 +305,7 @@ void Run::diverged(const std::string& how) {
 }  // namespace
 
 ExitCode train(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags) {
+  if (loaded.config.parallel.strategy == "parameter_server") return train_async(session, loaded, flags);
   Run run(session, loaded, flags);
   return run.train();
 }

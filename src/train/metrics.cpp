@@ -18,13 +18,14 @@ namespace muster::train {
 namespace {
 
 /// The lines up to the resumed step. A line that was cut off by a crash is dropped too.
-std::string lines_up_to(const std::string& text, std::int64_t step) {
+std::string lines_up_to(const std::string& text, std::int64_t step, bool& has_evaluation) {
   std::string kept;
   for (const std::string& line : split(text, '\n')) {
     const auto object = nlohmann::json::parse(line, nullptr, false);
     if (!object.is_object()) continue;
     const auto found = object.find("step");
     if (found == object.end() || !found->is_number_integer() || found->get<std::int64_t>() > step) continue;
+    has_evaluation |= object.contains("split") && found->get<std::int64_t>() == step;
     kept += line + "\n";
   }
   return kept;
@@ -46,7 +47,7 @@ void put(nlohmann::ordered_json& object, const std::string& key,
 MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::int64_t resume_step) {
   constexpr int code = static_cast<int>(ExitCode::checkpoint);
   if (resume_step >= 0 && std::filesystem::exists(path))
-    write_file_atomic(path, lines_up_to(read_file(path, code), resume_step), code);
+    write_file_atomic(path, lines_up_to(read_file(path, code), resume_step, has_evaluation_), code);
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(ExitCode::checkpoint, "cannot open {}: {}", path.string(), std::strerror(errno));
 }

@@ -2,20 +2,36 @@
 
 #include <muster/base/check.hpp>
 
+#include <algorithm>
 #include <map>
 
 namespace muster::train {
+namespace {
+
+/// Rows of the largest of these grains.
+std::int64_t largest_grain(const Range& grains, const parallel::GrainPlan& plan, std::int64_t batch) {
+  std::int64_t rows = 0;
+  for (std::int64_t grain = grains.begin; grain < grains.end; ++grain)
+    rows = std::max(rows, plan.rows_of_grain(grain, batch).size());
+  return rows;
+}
+
+}  // namespace
 
 ReplicaPrograms::ReplicaPrograms(const model::Network& network, device::Backend& backend,
                                  const parallel::GrainPlan& plan, const model::ProgramOptions& options,
                                  std::int64_t batch)
     : network_(network), backend_(backend), plan_(plan), options_(options) {
-  const auto sizes = plan_.micro_batch_sizes(batch);
-  MUSTER_CHECK(!sizes.empty(), "replica {} of {} has no rows of a full batch of {}", plan_.replica, plan_.replicas,
-               batch);
-  options_.rows = sizes.back();
-  for (std::int64_t size : sizes) options_.rows = std::max(options_.rows, size);
-  lead_ = std::make_unique<model::Program>(network_, backend_, options_, std::vector<device::TensorDesc>{});
+  const std::int64_t own = largest_grain(plan_.grains_of(plan_.replica), plan_, batch);
+  const std::int64_t largest = largest_grain({0, plan_.grains}, plan_, batch);
+  MUSTER_CHECK(own > 0, "replica {} of {} has no rows of a full batch of {}", plan_.replica, plan_.replicas, batch);
+  std::vector<device::TensorDesc> layouts;  // empty: as the lead program likes them
+  if (own != largest) {
+    options_.rows = largest;
+    layouts = model::Program(network_, backend_, options_, {}).param_descs();
+  }
+  options_.rows = own;
+  lead_ = std::make_unique<model::Program>(network_, backend_, options_, layouts);
 }
 
 void ReplicaPrograms::bind(model::ParameterStore& store, std::span<float> gradients,

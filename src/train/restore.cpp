@@ -8,7 +8,7 @@
 namespace muster::train {
 
 std::unique_ptr<TrainedNetwork> restore_network(const std::string& run, const std::vector<std::string>& sets,
-                                                std::int64_t step, int cores_allowed) {
+                                                std::int64_t step, int cores) {
   const std::filesystem::path directory(run);
   if (!std::filesystem::exists(directory / "config.yaml"))
     fail(ExitCode::usage, "{}: expected the directory of a run, found no config.yaml in it; muster train makes one",
@@ -19,7 +19,7 @@ std::unique_ptr<TrainedNetwork> restore_network(const std::string& run, const st
                                           : load_newest_checkpoint(directory);
   const Config& config = trained->loaded.config;
   trained->step = state.step;
-  trained->threads = thread_count(config, cores_allowed);
+  trained->threads = thread_count(config, cores);
   trained->network = model::build_network(config.model);
   device::DeviceOptions options = config.device;
   options.threads = trained->threads;

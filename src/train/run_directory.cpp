@@ -2,7 +2,11 @@
 
 #include <muster/base/error.hpp>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 namespace muster::train {
@@ -52,6 +56,16 @@ void clear(const fs::path& directory, const std::vector<fs::path>& entries) {
     if (fs::is_directory(fs::symlink_status(directory / name))) fs::remove(directory / name, not_empty);
 }
 
+/// One process at a time trains in a directory. The lock ends with the process, however it ends.
+void lock(const fs::path& directory) {
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // told by whatever needs the directory next
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;  // some file systems have no locks
+  ::close(descriptor);
+  fail(ExitCode::usage, "another muster is training in {}; wait for it, end it, or set another run.name",
+       directory.string());
+}
+
 RunStart open_existing(const fs::path& directory, bool is_forced) {
   const auto entries = own_entries(directory);
   if (!entries.empty() && !is_forced)
@@ -71,12 +85,14 @@ RunStart open_run_directory(const fs::path& directory, bool is_resumed, bool is_
   if (is_resumed) {
     if (!fs::is_directory(directory, error))
       fail(ExitCode::usage, "--resume: there is no run in {}; start without --resume", directory.string());
+    lock(directory);
     return RunStart::resumed;
   }
   try {
     if (directory.has_parent_path()) fs::create_directories(directory.parent_path());
-    if (fs::create_directory(directory)) return RunStart::fresh;
-    return open_existing(directory, is_forced);
+    const bool is_new = fs::create_directory(directory);
+    lock(directory);
+    return is_new ? RunStart::fresh : open_existing(directory, is_forced);
   } catch (const fs::filesystem_error& failure) {
     fail(ExitCode::checkpoint,
          "cannot prepare the run directory {}: {}; set run.directory to a place where you may write",

@@ -1,29 +1,48 @@
-// The handlers only set a flag: nothing else is safe in one.
+// A thread of its own takes the signals; everywhere else they are blocked. No handler ever runs on a compute thread:
+// the JIT matrix kernels of oneDNN point the stack register into the heap, where a signal frame would overwrite data.
 #include <muster/train/signals.hpp>
 
+#include <muster/base/check.hpp>
+
+#include <pthread.h>
 #include <unistd.h>
+#include <atomic>
 #include <csignal>
-#include <initializer_list>
+#include <thread>
 
 namespace muster::train {
 namespace {
 
-volatile std::sig_atomic_t requested = 0;
+std::atomic<int> requested = 0;
 
-void on_signal(int signal) {
-  if (requested != 0) _exit(128 + signal);
-  requested = signal;
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGTERM, SIGUSR1, SIGINT}) sigaddset(&set, signal);
+  return set;
+}
+
+/// The first signal is a request; the second ends the process.
+void take_signals() {
+  const sigset_t set = stop_signals();
+  for (;;) {
+    int signal = 0;
+    if (sigwait(&set, &signal) != 0) continue;
+    if (requested.exchange(signal) != 0) _exit(128 + signal);
+  }
 }
 
 }  // namespace
 
 void install_signal_handlers() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  for (int signal : {SIGTERM, SIGUSR1, SIGINT}) sigaction(signal, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then a failed write with a message, like a full disk
+  static const bool is_installed = [] {
+    const sigset_t set = stop_signals();  // blocked before any other thread is made, so that all inherit it
+    MUSTER_CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, nullptr), 0);
+    std::thread(take_signals).detach();
+    std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then a failed write with a message, like a full disk
+    return true;
+  }();
+  static_cast<void>(is_installed);
 }
 
 bool is_stop_requested() { return requested != 0; }

@@ -3,6 +3,7 @@
 #include <muster/base/error.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace muster::train {
 namespace {
@@ -24,20 +25,20 @@ std::string slot_name(const std::string& slot, const model::ParamInfo& param) { 
 
 }  // namespace
 
-CheckpointState gather_state(Replica& replica) {
+CheckpointState gather_state(TrainableModel& model) {
   CheckpointState state;
-  const auto& params = replica.network.params;
+  const auto& params = model.network.params;
   for (std::size_t p = 0; p < params.size(); ++p) {
     state.weights.push_back(
-        {params[p].name, params[p].shape, replica.store->to_plain(static_cast<int>(p), replica.store->weights())});
-    for (std::size_t slot = 0; slot < replica.optimizer_state.size(); ++slot)
-      state.optimizer.push_back({slot_name(replica.optimizer->slots()[slot], params[p]), params[p].shape,
-                                 replica.store->to_plain(static_cast<int>(p), replica.optimizer_state[slot])});
+        {params[p].name, params[p].shape, model.store->to_plain(static_cast<int>(p), model.store->weights())});
+    for (std::size_t slot = 0; slot < model.optimizer_state.size(); ++slot)
+      state.optimizer.push_back({slot_name(model.optimizer->slots()[slot], params[p]), params[p].shape,
+                                 model.store->to_plain(static_cast<int>(p), model.optimizer_state[slot])});
   }
-  for (std::size_t s = 0; s < replica.network.states.size(); ++s) {
-    const auto values = replica.store->state(static_cast<int>(s));
+  for (std::size_t s = 0; s < model.network.states.size(); ++s) {
+    const auto values = model.store->state(static_cast<int>(s));
     state.weights.push_back(
-        {replica.network.states[s].name, replica.network.states[s].shape, {values.begin(), values.end()}});
+        {model.network.states[s].name, model.network.states[s].shape, {values.begin(), values.end()}});
   }
   return state;
 }
@@ -51,15 +52,40 @@ void restore_weights(const CheckpointState& state, const model::Network& network
                       store.state(static_cast<int>(s)).begin());
 }
 
-void restore_state(const CheckpointState& state, Replica& replica) {
-  restore_weights(state, replica.network, *replica.store);
-  const auto& params = replica.network.params;
-  for (std::size_t slot = 0; slot < replica.optimizer_state.size(); ++slot)
+namespace {
+
+void refuse_unknown(const std::vector<NamedTensor>& tensors, const std::set<std::string>& known, const char* owner) {
+  for (const NamedTensor& tensor : tensors)
+    if (!known.contains(tensor.name))
+      fail(ExitCode::checkpoint,
+           "the checkpoint holds '{}', which the {} does not have; use the config it was made with", tensor.name,
+           owner);
+}
+
+/// Nothing of a checkpoint is silently left behind.
+void refuse_unknown(const CheckpointState& state, const TrainableModel& model) {
+  std::set<std::string> weights, slots;
+  for (const auto& param : model.network.params) {
+    weights.insert(param.name);
+    for (const std::string& slot : model.optimizer->slots()) slots.insert(slot_name(slot, param));
+  }
+  for (const auto& running : model.network.states) weights.insert(running.name);
+  refuse_unknown(state.weights, weights, "network");
+  refuse_unknown(state.optimizer, slots, "optimizer");
+}
+
+}  // namespace
+
+void restore_state(const CheckpointState& state, TrainableModel& model) {
+  refuse_unknown(state, model);
+  restore_weights(state, model.network, *model.store);
+  const auto& params = model.network.params;
+  for (std::size_t slot = 0; slot < model.optimizer_state.size(); ++slot)
     for (std::size_t p = 0; p < params.size(); ++p)
-      replica.store->from_plain(
+      model.store->from_plain(
           static_cast<int>(p),
-          find(state.optimizer, slot_name(replica.optimizer->slots()[slot], params[p]), params[p].shape).values,
-          replica.optimizer_state[slot]);
+          find(state.optimizer, slot_name(model.optimizer->slots()[slot], params[p]), params[p].shape).values,
+          model.optimizer_state[slot]);
 }
 
 }  // namespace muster::train

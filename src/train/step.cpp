@@ -30,7 +30,11 @@ const std::string running_sum = "sum of running statistics";
 
 }  // namespace
 
-Step::Step(const StepParts& parts) : parts_(parts), make_progress_([this] { parts_.reducer.progress(); }) {
+Step::Step(const StepParts& parts)
+    : parts_(parts), make_progress_([this] {
+        parts_.reducer.progress();
+        if (parts_.between_ops) parts_.between_ops();
+      }) {
   const auto grains = static_cast<std::size_t>(parts_.plan.grains_of(parts_.plan.replica).size());
   deferred_.resize(grains * parts_.programs.lead().deferred_statistics().size());
   std::size_t width = 0;
@@ -43,6 +47,15 @@ Step::Step(const StepParts& parts) : parts_(parts), make_progress_([this] { part
 }
 
 StepResult Step::run(const dataset::Batch& batch, std::int64_t step, double lr, bool requests_stop) {
+  const StepResult result = gradient(batch, step, requests_stop);
+  if (result.is_finite) {
+    update(step, lr, result);
+    update_running_values(step, batch.position.rows);
+  }
+  return result;
+}
+
+StepResult Step::gradient(const dataset::Batch& batch, std::int64_t step, bool requests_stop) {
   StepResult result;
   requests_stop_ = requests_stop;
   BatchPlan& plan = parts_.programs.plan_for(batch.position.rows);
@@ -54,8 +67,7 @@ StepResult Step::run(const dataset::Batch& batch, std::int64_t step, double lr, 
     backward(wave, &wave == &plan.waves.back());
   }
   result.reduce = parts_.reducer.finish();
-  update(step, lr, result);
-  if (result.is_finite) update_running_values(step, batch.position.rows);
+  read_control_words(result);
   return result;
 }
 
@@ -117,19 +129,10 @@ void Step::backward(Wave& wave, bool is_last_wave) {
   }
 }
 
-void Step::update(std::int64_t step, double lr, StepResult& result) {
-  const auto elements = static_cast<std::size_t>(parts_.store.elements());
-  const std::span<const float> gradient = parts_.reducer.result().first(elements);
-  const std::span<const float> control = parts_.reducer.result().subspan(elements);
-  result.is_stop_requested = control[stop_word] > 0;
-  result.is_finite = control[bad_loss_word] == 0;
-  if (!result.is_finite) return;
-
-  optim::UpdateContext context{lr, step + 1, 1.0, parts_.threads};
-  if (parts_.clip_norm > 0) {
-    result.grad_norm = std::sqrt(optim::squared_norm(gradient, parts_.threads));
-    context.grad_scale = optim::clip_scale(result.grad_norm, parts_.clip_norm);
-  }
+void Step::update(std::int64_t step, double lr, const StepResult& result) {
+  const std::span<const float> gradient =
+      parts_.reducer.result().first(static_cast<std::size_t>(parts_.store.elements()));
+  const optim::UpdateContext context{lr, step + 1, result.grad_scale, parts_.threads};
   parts_.optimizer.update(context, parts_.store.weights(), gradient, parts_.optimizer_state, parts_.runs);
 }
 
@@ -176,6 +179,17 @@ void Step::write_control_words(const MicroBatch& micro) {
   const bool is_first_grain = micro.grain == parts_.plan.grains_of(parts_.plan.replica).begin;
   control[stop_word] = is_first_grain && requests_stop_ ? 1.0f : 0.0f;
   control[bad_loss_word] = is_local_loss_finite_ ? 0.0f : 1.0f;
+}
+
+/// What all replicas said with their gradients, and the norm of the whole gradient, by which clipping scales it.
+void Step::read_control_words(StepResult& result) {
+  const auto elements = static_cast<std::size_t>(parts_.store.elements());
+  const std::span<const float> control = parts_.reducer.result().subspan(elements);
+  result.is_stop_requested = control[stop_word] > 0;
+  result.is_finite = control[bad_loss_word] == 0;
+  if (parts_.clip_norm <= 0 || !result.is_finite) return;
+  result.grad_norm = std::sqrt(optim::squared_norm(parts_.reducer.result().first(elements), parts_.threads));
+  result.grad_scale = optim::clip_scale(result.grad_norm, parts_.clip_norm);
 }
 
 /// Statistics that only the running values need: kept per grain when the micro-batch has run, summed once per step.

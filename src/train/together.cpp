@@ -11,12 +11,10 @@ void together(comm::Communicator& world, const std::string& what, const std::fun
   std::string message;
   try {
     action();
-  } catch (const Error& error) {
-    code = static_cast<int>(error.code());
-    message = error.what();
-  } catch (const std::exception& error) {
-    code = static_cast<int>(ExitCode::internal);
-    message = error.what();
+  } catch (...) {
+    const Failure failure = current_failure();
+    code = static_cast<int>(failure.code);
+    message = failure.message;
   }
   const auto reports = world.all_gather_text(code == 0 ? "" : fmt::format("{} {}", code, message), what);
   const auto failed = std::find_if(reports.begin(), reports.end(), [](const std::string& r) { return !r.empty(); });

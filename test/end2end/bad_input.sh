@@ -43,6 +43,15 @@ bad_data_ 'missing file' 3 'nowhere.h5' 'No such file' -- --set data.train.file=
 mkdir folder
 bad_data_ 'a folder instead of a file' 3 'folder' 'found a folder' -- --set data.train.file=folder
 bad_data_ 'missing dataset' 3 '/images' "did you mean '/images'" -- --set data.train.inputs=/imagse
+bad_data_ 'a batch beyond the data' 3 'at most the 12 samples' 'found 13' -- --set data.batch=13
+bad_data_ 'a batch beyond counting' 2 'data.batch' 'at most 2147483647' -- --set data.batch=9223372036854775807
+bad_data_ 'steps beyond counting' 2 'run.steps' 'at most 2147483647' -- --set run.steps=9223372036854775807
+bad_data_ 'epochs beyond reason' 2 'run.epochs' '1000000' -- --set run.epochs=4611686018427387904 --set run.steps=
+bad_data_ 'a layer beyond memory' 5 'out of host memory' -- --set 'model.layers=[flatten, {dense: {units: 2147483647}}]'
+bad_data_ 'a shape beyond counting' 2 'more elements than can be counted' -- --set 'model.layers=[{reshape: {shape: [2147483647, 2147483647, 2147483647]}}, flatten, {dense: {units: 3}}]'
+bad_data_ 'a name that leaves runs/' 2 'run.name' 'letters' -- --set run.name=../x
+bad_data_ 'warmup_start without a warm-up' 2 'warmup_start' -- --set 'schedule={constant: {warmup_start: 0.5}}'
+bad_data_ 'no_decay that names nothing' 2 "'nosuch'" -- --set 'optimizer={sgd: {lr: 0.1, no_decay: [nosuch]}}'
 bad_data_ 'empty range' 2 'range' -- --set 'data.train.range=[4, 4]'
 bad_data_ 'range outside' 3 '12 samples' -- --set 'data.train.range=[4, 40]'
 bad_data_ 'wrong shape' 3 '[1, 4, 4]' '[1, 2, 8]' -- --set 'model.input=[1, 2, 8]'
@@ -122,4 +131,71 @@ case_ 'an unknown format is a usage error'
 run_ "$MUSTER" convert idxx --input inputs.raw --target labels.raw --output x.h5
 expect_exit 2
 expect_contains "did you mean 'idx'"
+# What numpy can write and muster convert will not: odd numbers in files of other origin.
+/usr/bin/python3 - <<'EOP'
+import h5py, numpy as np
+def write(name, x, y):
+    with h5py.File(name, "w") as f:
+        f["images"], f["labels"] = x, y
+ok, labels = np.ones((12, 1, 4, 4), "f8"), np.arange(12, dtype="i8") % 3
+bad = ok.copy(); bad[5, 0, 1, 1] = np.nan
+write("nan64.h5", bad, labels)
+bad = ok.copy(); bad[7, 0, 0, 0] = 1e300
+write("big64.h5", bad, labels)
+wide = labels.copy(); wide[3] = 2**32 + 1
+write("wide.h5", ok, wide)
+targets = np.full((12, 3), 0.5, "f4"); targets[4, 1] = np.nan
+write("nantarget.h5", ok, targets)
+targets[4, 1] = 1.5
+write("beyond.h5", ok, targets)
+write("strings.h5", np.array([b"a"] * 12), labels)
+write("floats.h5", ok, np.zeros(12, "f4"))
+write("ok.h5", ok, labels)
+EOP
+for found in 'nan64.h5 5 nan' 'big64.h5 7 inf'; do  # found as the samples come
+  read -r file sample value <<<"$found"
+  case_ "float64 that holds $value"
+  run_ "$MUSTER" train good.yaml --set run.directory="bad$value" --set data.train.file="$file" --set data.shuffle=none
+  expect_exit 3
+  expect_contains "$file:/images"
+  expect_contains "sample $sample holds $value"
+done
+bad_data_ 'a label beyond int32' 3 'sample 3 has label 4294967297' -- --set data.train.file=wide.h5
+bad_data_ 'NaN in the targets' 3 'target 1 of sample 4 is nan' -- --set data.train.file=nantarget.h5 --set model.loss=mean_squared_error
+bad_data_ 'a target that is no probability' 3 'target 1 of sample 4 is 1.5' -- --set data.train.file=beyond.h5 --set model.loss=binary_cross_entropy
+bad_data_ 'wrong dtype' 3 'strings.h5' -- --set data.train.file=strings.h5
+bad_data_ 'files whose targets differ in type' 3 'must agree' -- --set 'data.train={files: [ok.h5, floats.h5]}'
+
+case_ 'one run directory, one process'
+run_ "$MUSTER" train good.yaml --set run.directory=busy
+expect_exit 0
+exec 9<busy
+flock -n 9
+run_ "$MUSTER" train good.yaml --set run.directory=busy --force
+expect_exit 2
+expect_contains 'another muster is training in busy'
+exec 9<&-
+run_ "$MUSTER" train good.yaml --set run.directory=busy --force
+expect_exit 0
+
+refused_resume_() { # NAME CODE TEXT -- FLAGS...: the run must stay as it was
+  case_ "resume: $1"
+  cp busy/config.yaml before.yaml
+  run_ "$MUSTER" train good.yaml --set run.directory=busy --resume --set run.steps=6 "${@:5}"
+  expect_exit "$2"
+  expect_contains "$3"
+  expect_same_file busy/config.yaml before.yaml
+}
+refused_resume_ 'another batch' 2 'another order of samples' -- --set data.batch=3
+refused_resume_ 'another seed' 2 'another order of samples' -- --set run.seed=2
+refused_resume_ 'another shuffle' 2 'another order of samples' -- --set data.shuffle=none
+refused_resume_ 'another split' 2 'another order of samples' -- --set 'data.train.range=[0, 8]'
+refused_resume_ 'another network' 8 'config it was made with' -- --set 'model.layers=[flatten, {dense: {units: 5}}, {dense: {units: 3}}]'
+refused_resume_ 'a network with less' 8 'which the network does not have' -- --set 'model.layers=[flatten, {dense: {name: dense_2, units: 3}}]'
+refused_resume_ 'an end before the checkpoint' 2 "beyond the run's end" -- --set run.steps=2
+case_ 'predict under mpirun is refused'
+ranks_ 2 "$MUSTER" predict busy good.h5
+expect_exit 4
+expect_contains 'start it without mpirun'
+
 finish

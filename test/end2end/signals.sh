@@ -33,6 +33,34 @@ for signal in TERM USR1; do
   expect_equal "$(find "s$signal/checkpoints" -name 'step-*' | wc -l)" 1 'checkpoints'
 done
 
+# The matrix kernels of a wide layer must survive a signal at any moment.
+sed -e 's/shape: \[8\]/shape: [784]/; s/input: \[8\]/input: [784]/; s/units: 16/units: 256/; s/every: 200 steps/every: 5 steps/' mlp.yaml >wide.yaml
+for try in 1 2 3 4 5 6 7 8 9 10; do
+  case_ "SIGTERM into wide layers, try $try: saved, exit code 75"
+  "$MUSTER" train wide.yaml --set run.directory="wide$try" >log 2>&1 &
+  process=$!
+  started_ "wide$try"
+  sleep "0.0$((RANDOM % 10))"
+  kill -TERM "$process"
+  wait "$process"
+  exit_code=$? output=$(cat log)
+  expect_exit 75
+  expect_contains 'state saved'
+done
+
+case_ 'a second signal ends a process that cannot come to its end'
+mkfifo never.yaml
+"$MUSTER" train never.yaml >log 2>&1 &
+process=$!
+sleep 0.5
+kill -TERM "$process"
+sleep 0.5
+expect_true kill -0 "$process"
+kill -TERM "$process"
+wait "$process"
+exit_code=$?
+expect_exit 143
+
 case_ 'a signal to one rank of three stops all of them'
 mpirun -n 3 "$MUSTER" train mlp.yaml --set run.directory=three >log 2>&1 &
 launcher=$!

@@ -43,6 +43,14 @@ template <class... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// What the exception being handled means to the process: an Error's own code and message; memory that cannot be had is
+/// a device failure; anything else is a defect. Call inside a catch block.
+struct Failure {
+  ExitCode code;
+  std::string message;
+};
+Failure current_failure();
+
 /// The one funnel for failed library calls: throws an Error whose message names the library, the expression, the
 /// status with the library's own text, the source location, and the rank, host and step known to set_error_context.
 [[noreturn]] void fail_library(ExitCode code, std::string_view library, std::string_view expression, long status,

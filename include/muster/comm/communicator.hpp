@@ -7,6 +7,7 @@
 
 #include <muster/base/clock.hpp>
 #include <muster/base/ids.hpp>
+#include <muster/comm/window.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -82,6 +83,9 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split_node(const std::string& name) = 0;
   /// Collective; throws Error(launch) unless is_one_node().
   virtual std::unique_ptr<SharedSegment> share(std::size_t bytes_mine) = 0;
+
+  /// Collective; one-sided memory over this group. Throws Error(launch) where the kind is not to be had.
+  virtual std::unique_ptr<Window> window(std::size_t bytes_mine, WindowKind kind) = 0;
 
   virtual double deadline_s() const = 0;
   virtual Traffic traffic() const = 0;

@@ -4,6 +4,7 @@
 
 #include <muster/comm/communicator.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,11 @@ struct LaunchFacts {
   int cores_allowed = 1;  ///< affinity mask of this process
   int cores_of_node = 1;  ///< union of the masks of the node's ranks
   bool is_bound = false;  ///< the mask is smaller than the machine
+
+  /// Cores for this rank's threads: its mask, or its part of the node's cores where ranks share them. At least 1.
+  int cores_per_rank() const {
+    return std::max(1, std::min(cores_allowed, cores_of_node / std::max(ranks_on_node, 1)));
+  }
 };
 
 class Session {
@@ -35,6 +41,10 @@ class Session {
   virtual void set_deadline(double seconds) = 0;
   /// Ends all ranks at once with this code; used when an Error leaves a rank's main. Does not return.
   [[noreturn]] virtual void abort(int exit_code) = 0;
+  /// The run went on although ranks were lost: close() then does nothing, and the process must end by _Exit, since
+  /// MPI's own end would wait for them for ever.
+  virtual void set_ranks_lost() = 0;
+  virtual bool are_ranks_lost() const = 0;
   /// Collective. Without it the destructor does not finalise (an exception is on its way).
   virtual void close() = 0;
 };

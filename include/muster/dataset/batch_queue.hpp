@@ -27,8 +27,8 @@ struct Batch {
 struct QueueOptions {
   std::uint64_t seed = 0;
   std::int64_t batch = 0;         ///< global batch
-  std::int64_t first_sample = 0;  ///< global sample counter at which to start (resume)
-  std::int64_t last_sample = 0;   ///< stop after this many samples in all; next() then returns null
+  std::int64_t first_sample = 0;  ///< the queue's first order: batches from this global sample counter (resume) ...
+  std::int64_t last_sample = 0;   ///< ... to this one
   int depth = 2;                  ///< batches held ready
   bool is_training = true;        ///< shuffle and augment; else in index order, normalise only
   bool check_finite = true;
@@ -44,7 +44,10 @@ class BatchQueue {
   BatchQueue(const BatchQueue&) = delete;
   BatchQueue& operator=(const BatchQueue&) = delete;
 
-  /// The next batch in order, or null at the end. Waits for the prefetch thread; the wait is counted as stall.
+  /// Puts the batches of another stretch of global sample counters behind those already ordered.
+  void order(Range samples);
+  /// The next batch in order, or null when all that was ordered has been handed out. Waits for the prefetch thread; the
+  /// wait is counted as stall.
   const Batch* next();
   /// Seconds next() has waited so far.
   double stall_s() const;

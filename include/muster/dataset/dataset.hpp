@@ -48,5 +48,7 @@ std::unique_ptr<Dataset> open_inputs(const SourceOptions& source);
 
 /// Reads all class labels and checks 0 <= label < classes; throws Error(data) naming file, index and value.
 void check_labels(Dataset& data, std::int64_t classes);
+/// Throws Error(data) that names the sample unless all float targets are finite or, as probabilities, in [0, 1].
+void check_targets(Dataset& data, bool are_probabilities);
 
 }  // namespace muster::dataset

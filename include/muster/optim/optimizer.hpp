@@ -47,6 +47,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Names of the per-element state arrays: {} for sgd, {"momentum"}, {"m", "v"} for adam ...
   virtual const std::vector<std::string>& slots() const = 0;
+  /// True: update() must be given every parameter it touches as a whole (its norm matters).
+  virtual bool needs_whole_parameters() const { return false; }
   /// weights, grads, state[slot]: whole arenas or the same sub-span of all; runs index into them. Updates weights and
   /// state of every run. The result does not depend on the number of threads.
   virtual void update(const UpdateContext& context, std::span<float> weights, std::span<const float> grads,

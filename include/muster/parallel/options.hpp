@@ -7,7 +7,7 @@
 namespace muster::parallel {
 
 struct ParallelOptions {
-  std::string strategy = "mirrored";  ///< mirrored | multi_worker_mirrored
+  std::string strategy = "mirrored";  ///< mirrored | multi_worker_mirrored | parameter_server
   int data = 0;                       ///< grid.data: replicas; 0: auto = all ranks
   int pipeline = 1;                   ///< grid.pipeline
   int tensor = 1;                     ///< grid.tensor
@@ -15,6 +15,12 @@ struct ParallelOptions {
   std::string wire = "fp32";  ///< gradients on the wire: fp32 | bf16
   std::string lr_scaling;     ///< none | linear | sqrt; must be stated when more than one replica trains
   std::int64_t bucket_kib = 1024;    ///< size of a gradient bucket
+  int servers = 0;                   ///< parameter_server: ranks that keep the parameters
+  int spares = 0;                    ///< parameter_server: workers that wait until one is gone
+  std::int64_t staleness = 4;        ///< parameter_server: leases a worker may be ahead of the slowest; 0: unbounded
+  std::int64_t longest_lease = 8;    ///< parameter_server: batches that a fast worker takes at a time
+  double heartbeat_deadline_s = 10;  ///< parameter_server: a rank silent for longer is gone
+  std::string transport = "auto";    ///< parameter_server: auto | shared | general
   bool allow_oversubscribe = false;  ///< more ranks x threads than cores on a node
 };
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -21,10 +20,8 @@ class Shape {
   std::size_t rank() const { return extents_.size(); }
   std::int64_t operator[](std::size_t axis) const { return extents_[axis]; }
   std::int64_t& operator[](std::size_t axis) { return extents_[axis]; }
-  /// Number of elements; 1 for a scalar (rank 0).
-  std::int64_t elements() const {
-    return std::accumulate(extents_.begin(), extents_.end(), std::int64_t{1}, std::multiplies<>());
-  }
+  /// Number of elements; 1 for a scalar (rank 0). Throws Error(usage) where it does not fit 63 bits.
+  std::int64_t elements() const;
   const std::vector<std::int64_t>& extents() const { return extents_; }
   auto begin() const { return extents_.begin(); }
   auto end() const { return extents_.end(); }

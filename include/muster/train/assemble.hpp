@@ -17,31 +17,47 @@ namespace muster::train {
 /// one per replica and accumulation.
 parallel::GrainPlan grain_plan(const Config& config, const model::Network& network, int replicas, int replica);
 
-/// Compute threads per rank: as configured, else 1 in bitwise mode, else the cores of the affinity mask.
-int thread_count(const Config& config, int cores_allowed);
+/// Compute threads per rank: as configured, else 1 in bitwise mode, else the given cores (LaunchFacts::cores_per_rank).
+int thread_count(const Config& config, int cores);
 
-class Replica {
+/// The network with its parameters and optimizer state, as laid out by the program that will train it; not yet able to
+/// compute. A parameter server needs no more than this.
+class TrainableModel {
  public:
-  /// Collective. dataset_size: samples of an epoch (full and tail batch are compiled). Throws Error(usage | device).
-  Replica(const Config& config, comm::Communicator& data, std::int64_t dataset_size, int threads);
-  /// Collective: releases what is shared between ranks. Not called while an exception is in flight.
-  void close();
+  /// dataset_size: samples of an epoch. Throws Error(usage | device).
+  TrainableModel(const Config& config, int replicas, int replica, std::int64_t dataset_size, int threads);
 
   const Config& config;
-  comm::Communicator& data;
   int threads;
   model::Network network;
   parallel::GrainPlan plan;
+  std::vector<std::int64_t> batch_sizes;  ///< global batches that occur: full and tail
   std::unique_ptr<device::Backend> backend;
   std::unique_ptr<ReplicaPrograms> programs;
   std::unique_ptr<model::ParameterStore> store;
-  std::unique_ptr<parallel::GradientReducer> reducer;
-  std::unique_ptr<parallel::GrainAccumulator> accumulator;
-  std::unique_ptr<parallel::StatisticSum> statistics;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::vector<std::unique_ptr<device::Buffer>> state_buffers;
   std::vector<std::span<float>> optimizer_state;  ///< one arena per slot of the optimizer, laid out as the weights
   std::vector<optim::ParamRun> runs;
+};
+
+/// Collective: ranks exchange flat slices of parameters and gradients, so the same element must lie at the same place
+/// on all. Throws Error(launch) on all ranks where it does not (CPUs of different kinds).
+void check_layouts(comm::Communicator& ranks, const TrainableModel& model);
+
+class Replica : public TrainableModel {
+ public:
+  /// Collective. dataset_size: samples of an epoch (full and tail batch are compiled). between_ops: called between the
+  /// ops of the backward pass; may be empty. Throws Error(usage | device).
+  Replica(const Config& config, comm::Communicator& data, std::int64_t dataset_size, int threads,
+          std::function<void()> between_ops = {});
+  /// Collective: releases what is shared between ranks. Not called while an exception is in flight.
+  void close();
+
+  comm::Communicator& data;
+  std::unique_ptr<parallel::GradientReducer> reducer;
+  std::unique_ptr<parallel::GrainAccumulator> accumulator;
+  std::unique_ptr<parallel::StatisticSum> statistics;
   std::unique_ptr<Step> step;
 
   /// Lines of the start-up table: network, memory, reduction.

@@ -11,6 +11,11 @@
 
 namespace muster::train {
 
+/// Count, sum of (index + 1) and of its square, mod 2^64.
+std::array<std::uint64_t, 3> index_sums(std::span<const std::int64_t> indices);
+/// Of the samples 0 ... size - 1.
+std::array<std::uint64_t, 3> index_sums_of_epoch(std::int64_t size);
+
 class EpochAudit {
  public:
   /// sums: of the epoch so far over all ranks, from a checkpoint; only rank 0 carries them on.

@@ -6,6 +6,7 @@
 #include <muster/model/program.hpp>
 #include <muster/train/options.hpp>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -17,6 +18,7 @@ struct EvalResult {
   double loss = 0;      ///< mean over the samples
   double accuracy = 0;  ///< class labels only, else 0
   double top_k_accuracy = 0;
+  std::int64_t loss_units = 0, correct = 0, top_k_correct = 0;  ///< the sums behind them (model::loss_unit)
   std::vector<std::int64_t> confusion;  ///< [classes, classes] row = label, column = prediction; only if asked for
   bool is_finite = true;
   bool is_stopped = false;  ///< a stop was requested on some rank before the end: the figures are partial
@@ -26,8 +28,8 @@ class Evaluator {
  public:
   Evaluator(const Config& config, const model::Network& network, device::Backend& backend, model::ParameterStore& store,
             comm::Communicator& data, int threads);
-  /// Collective. Opens config.data.test (which must be set).
-  EvalResult run(bool wants_confusion);
+  /// Collective. Opens config.data.test (which must be set). between_batches: called after every batch; may be empty.
+  EvalResult run(bool wants_confusion, const std::function<void()>& between_batches = {});
 
  private:
   model::Program& program(std::int64_t rows);

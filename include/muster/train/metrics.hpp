@@ -21,9 +21,13 @@ class MetricsWriter {
   /// no step appears twice; pass -1 for a fresh run. Throws Error(checkpoint).
   MetricsWriter(const std::filesystem::path& path, std::int64_t resume_step);
   ~MetricsWriter();
-  MetricsWriter(MetricsWriter&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  /// After a resume: an evaluation of the resumed step is among the lines kept.
+  bool has_evaluation() const { return has_evaluation_; }
+  MetricsWriter(MetricsWriter&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)), has_evaluation_(other.has_evaluation_) {}
   MetricsWriter& operator=(MetricsWriter&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
+    std::swap(has_evaluation_, other.has_evaluation_);
     return *this;
   }
   /// Appends one line in one write. Nothing happens on a default-made writer (other ranks). Throws Error(checkpoint).
@@ -31,6 +35,7 @@ class MetricsWriter {
 
  private:
   int descriptor_ = -1;
+  bool has_evaluation_ = false;
 };
 
 }  // namespace muster::train

@@ -23,6 +23,6 @@ struct TrainedNetwork {
 /// Reads RUN/config.yaml and the newest good checkpoint (or that of `step`, if >= 0). Throws Error(usage | checkpoint).
 /// Returned by pointer: the store refers to the network beside it.
 std::unique_ptr<TrainedNetwork> restore_network(const std::string& run, const std::vector<std::string>& sets,
-                                                std::int64_t step, int cores_allowed);
+                                                std::int64_t step, int cores);
 
 }  // namespace muster::train

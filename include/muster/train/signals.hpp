@@ -1,11 +1,11 @@
 // SIGTERM and SIGUSR1 ask for a stop: the run saves and exits 75. A second such signal, and SIGINT twice, end the
-// process at once. The handlers only set a flag; every loop polls it.
+// process at once. They are taken by a thread that only sets a flag; every loop polls it.
 #pragma once
 
 namespace muster::train {
 
-/// Installs the handlers (idempotent); also makes a write beyond the file-size limit fail instead of killing the
-/// process.
+/// Starts the thread and blocks the signals for all others (idempotent; before any other thread is made); also makes a
+/// write beyond the file-size limit fail instead of killing the process.
 void install_signal_handlers();
 bool is_stop_requested();
 /// "SIGTERM", "SIGUSR1", "SIGINT" or "".

@@ -8,9 +8,9 @@
 namespace muster::train {
 
 /// Weights, running values and optimizer state of the replica; counters are left to the caller. Local, not collective.
-CheckpointState gather_state(Replica& replica);
+CheckpointState gather_state(TrainableModel& model);
 /// The reverse. Throws Error(checkpoint) where names or shapes do not fit the network or optimizer, naming both.
-void restore_state(const CheckpointState& state, Replica& replica);
+void restore_state(const CheckpointState& state, TrainableModel& model);
 /// Weights and running values only, for evaluation and prediction.
 void restore_weights(const CheckpointState& state, const model::Network& network, model::ParameterStore& store);
 

@@ -32,6 +32,7 @@ struct StepParts {
   std::uint64_t seed = 0;
   double clip_norm = 0;
   int threads = 1;
+  std::function<void()> between_ops;  ///< called between the ops of the backward pass; may be empty
 };
 
 struct StepResult {
@@ -39,6 +40,7 @@ struct StepResult {
   bool is_stop_requested = false;  ///< by any rank
   bool is_finite = true;           ///< every row's loss on every rank; when false nothing was updated
   double grad_norm = 0;            ///< only when clipping
+  double grad_scale = 1;           ///< what clipping multiplies the gradient by
   parallel::ReduceTimes reduce;
 };
 
@@ -49,19 +51,25 @@ class Step {
   /// Trains on one global batch. step: 0-based; lr: of this step. Throws what communication throws.
   StepResult run(const dataset::Batch& batch, std::int64_t step, double lr, bool requests_stop);
 
+  /// The first half of run(): the gradient of the global batch, summed over the replicas, in the reducer's result;
+  /// weights and running values are as before. For those whose weights somebody else updates (parameter servers).
+  StepResult gradient(const dataset::Batch& batch, std::int64_t step, bool requests_stop);
+  /// Moves the running values of batch norm on by the batch of the last gradient().
+  void update_running_values(std::int64_t step, std::int64_t global_rows);
+
  private:
   void begin(const dataset::Batch& batch, BatchPlan& plan, std::int64_t step);
   void forward(Wave& wave);
   void loss(Wave& wave, StepResult& result);
   void backward(Wave& wave, bool is_last_wave);
-  void update(std::int64_t step, double lr, StepResult& result);
+  void read_control_words(StepResult& result);
+  void update(std::int64_t step, double lr, const StepResult& result);
 
   void load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave);
   void sum_statistics(Wave& wave, const std::vector<model::Segment>& (model::Program::*segments)() const,
                       std::size_t index);
   void add_gradient(const MicroBatch& micro, Range slice, bool is_last_segment);
   void keep_deferred_statistics(const MicroBatch& micro);
-  void update_running_values(std::int64_t step, std::int64_t global_rows);
   void write_control_words(const MicroBatch& micro);
 
   StepParts parts_;

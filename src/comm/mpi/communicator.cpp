@@ -3,6 +3,8 @@
 #include "comm/mpi/blocking_guard.hpp"
 #include "comm/mpi/check.hpp"
 #include "comm/mpi/shared_segment.hpp"
+#include "comm/mpi/window.hpp"
+#include "comm/shared_window.hpp"
 
 #include <muster/base/check.hpp>
 
@@ -250,6 +252,12 @@ std::unique_ptr<SharedSegment> MpiCommunicator::share(std::size_t bytes_mine) {
   barrier("shared memory of '" + name_ + "'");
   const BlockingGuard guard("MPI_Win_allocate_shared", deadline_s());
   return make_shared_segment(handle_, bytes_mine);
+}
+
+std::unique_ptr<Window> MpiCommunicator::window(std::size_t bytes_mine, WindowKind kind) {
+  if (kind == WindowKind::shared) return make_shared_window(share(bytes_mine), rank_);
+  barrier("one-sided memory of '" + name_ + "'");
+  return make_mpi_window(runtime_, handle_, bytes_mine, piece_bytes_);
 }
 
 }  // namespace muster::comm

@@ -35,6 +35,8 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split_node(const std::string& name) override;
   std::unique_ptr<SharedSegment> share(std::size_t bytes_mine) override;
 
+  std::unique_ptr<Window> window(std::size_t bytes_mine, WindowKind kind) override;
+
   double deadline_s() const override { return runtime_->deadline_s(); }
   Traffic traffic() const override { return *traffic_.back(); }
 

@@ -34,6 +34,9 @@ struct Introduction {
 void spare_network_probe() {
   const char* all = std::getenv("OMPI_COMM_WORLD_SIZE");
   const char* local = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  // Debian switches off the transport that one-sided operations need between hosts, and prefers one that dies with a
+  // peer
+  ::setenv("OMPI_MCA_osc", "^ucx", 0);
   if (all != nullptr && local != nullptr && std::strcmp(all, local) == 0) ::setenv("OMPI_MCA_pml", "ob1", 0);
 }
 

@@ -42,8 +42,10 @@ class MpiSession final : public Session {
     ::_exit(exit_code);
   }
 
+  void set_ranks_lost() override { are_ranks_lost_ = true; }
+  bool are_ranks_lost() const override { return are_ranks_lost_; }
   void close() override {
-    if (is_closed_) return;
+    if (is_closed_ || are_ranks_lost_) return;
     world_.barrier("end of the session");
     is_closed_ = true;
     runtime_->finalize();
@@ -53,6 +55,7 @@ class MpiSession final : public Session {
   std::shared_ptr<Runtime> runtime_;
   MpiCommunicator world_;
   bool is_closed_ = false;
+  bool are_ranks_lost_ = false;
 };
 
 }  // namespace

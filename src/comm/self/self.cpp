@@ -1,5 +1,7 @@
 #include "comm/self/self.hpp"
 
+#include "comm/shared_window.hpp"
+
 #include <muster/base/check.hpp>
 
 #include <unistd.h>
@@ -61,6 +63,7 @@ class SelfCommunicator : public Communicator {
   }
   std::unique_ptr<Communicator> split_node(const std::string& name) override { return split(0, 0, name); }
   std::unique_ptr<SharedSegment> share(std::size_t bytes) override { return std::make_unique<SelfSegment>(bytes); }
+  std::unique_ptr<Window> window(std::size_t bytes, WindowKind) override { return make_shared_window(share(bytes), 0); }
   double deadline_s() const override { return *deadline_s_; }
   Traffic traffic() const override { return {}; }
 
@@ -86,6 +89,8 @@ class SelfSession : public Session {
   std::string library() const override { return library_; }
   void set_deadline(double seconds) override { deadline_s_ = seconds; }
   [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
+  void set_ranks_lost() override {}
+  bool are_ranks_lost() const override { return false; }
   void close() override {}
 
  private:

@@ -126,7 +126,7 @@ class ListReader {
     const auto [found, is_new] = names_.emplace(name, place);
     if (!is_new)
       reading_.problems.add(place, path,
-                            fmt::format("duplicate layer name '{}', first at {}; give one of them another name:", name,
+                            fmt::format("duplicate layer name '{}', first at {}; give one of them another name", name,
                                         found->second.text()));
   }
 

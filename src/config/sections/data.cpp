@@ -141,7 +141,8 @@ const std::vector<Kind<TransformOptions>>& transform_kinds() {
       {"random_crop",
        "zero-padded, then cut to the old size at a random place (training only)",
        {key<T>(
-            "padding", [](T & t) -> auto& { return crop(t).padding; }, at_least_if_stated(1), "padding on each side")
+            "padding", [](T & t) -> auto& { return crop(t).padding; }, at_least_if_stated(1, 65535),
+            "padding on each side")
             .unit("pixels")
             .required()},
        [](T& t) { t.random_crop = dataset::CropOptions{}; }},

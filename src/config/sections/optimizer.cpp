@@ -30,7 +30,7 @@ OptimizerKey beta2() {
 }
 OptimizerKey epsilon() {
   return key<OptimizerOptions>(
-      "epsilon", [](OptimizerOptions & o) -> auto& { return o.epsilon; }, above(0), "added to the denominator");
+      "epsilon", [](OptimizerOptions & o) -> auto& { return o.epsilon; }, at_least(1e-30), "added to the denominator");
 }
 OptimizerKey decay_rate() {
   return key<OptimizerOptions>(

@@ -3,12 +3,47 @@
 
 namespace muster::config {
 
-std::vector<ConfigKey> parallel_keys() {
+namespace {
+
+std::vector<ConfigKey> server_keys() {
   return {
       key<Config>(
+          "parallel.servers", [](Config & c) -> auto& { return c.parallel.servers; }, at_least_if_stated(1),
+          "parameter_server: ranks that keep the parameters; the others are workers")
+          .unit("ranks"),
+      key<Config>(
+          "parallel.spares", [](Config & c) -> auto& { return c.parallel.spares; }, at_least_if_stated(1),
+          "parameter_server: workers that wait until another is gone")
+          .unit("ranks"),
+      key<Config>(
+          "parallel.staleness", [](Config & c) -> auto& { return c.parallel.staleness; }, at_least_or("unbounded", 1),
+          "parameter_server: leases a worker may be ahead of the slowest")
+          .unit("leases"),
+      key<Config>(
+          "parallel.longest_lease", [](Config & c) -> auto& { return c.parallel.longest_lease; }, between(1, 1024),
+          "parameter_server: most batches a worker takes at a time; the slowest takes one")
+          .unit("batches"),
+      key<Config>(
+          "parallel.heartbeat_deadline_s", [](Config & c) -> auto& { return c.parallel.heartbeat_deadline_s; },
+          above(0), "parameter_server: a rank that is silent for longer is gone")
+          .unit("s"),
+      key<Config>(
+          "parallel.transport", [](Config & c) -> auto& { return c.parallel.transport; },
+          choice({"auto", "shared", "general"}),
+          "parameter_server: windows in shared memory (one node) or of MPI; auto: shared where possible"),
+  };
+}
+
+}  // namespace
+
+std::vector<ConfigKey> parallel_keys() {
+  std::vector<ConfigKey> keys{
+      key<Config>(
           "parallel.strategy", [](Config & c) -> auto& { return c.parallel.strategy; },
-          choice({"mirrored", "multi_worker_mirrored"}, {"parameter_server"}),
-          "mirrored: one node; multi_worker_mirrored: many nodes, all-reduce in two levels"),
+          choice({"mirrored", "multi_worker_mirrored", "parameter_server"}),
+          "mirrored: one node; multi_worker_mirrored: many nodes, all-reduce in two levels; parameter_server: workers "
+          "of "
+          "any speed"),
       key<Config>(
           "parallel.grid.data", [](Config & c) -> auto& { return c.parallel.data; }, at_least_or("auto", 1),
           "replicas, each with a part of the batch; auto: all ranks"),
@@ -37,6 +72,8 @@ std::vector<ConfigKey> parallel_keys() {
           "parallel.allow_oversubscribe", [](Config & c) -> auto& { return c.parallel.allow_oversubscribe; }, {},
           "permit more ranks x threads than cores on a node"),
   };
+  for (ConfigKey& key : server_keys()) keys.push_back(std::move(key));
+  return keys;
 }
 
 }  // namespace muster::config

@@ -11,7 +11,7 @@ std::vector<ConfigKey> run_keys() {
           "run.seed", [](Config & c) -> auto& { return c.run.seed; }, at_least(0),
           "start weights, order of samples, dropout and augmentation follow from it"),
       key<Config>(
-          "run.epochs", [](Config & c) -> auto& { return c.run.epochs; }, at_least_if_stated(1),
+          "run.epochs", [](Config & c) -> auto& { return c.run.epochs; }, at_least_if_stated(1, 1e6),
           "length of training; either epochs or steps")
           .unit("epochs")
           .example("10"),

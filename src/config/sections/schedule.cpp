@@ -12,7 +12,7 @@ Kind<ScheduleOptions> kind(const std::string& name, const std::string& meaning, 
   using S = ScheduleOptions;
   Kind<S> made{name, meaning, std::move(own), [name](S& s) { s = {}, s.kind = name; }};
   made.keys.push_back(key<S>(
-                          "warmup_epochs", [](S & s) -> auto& { return s.warmup_epochs; }, above_if_stated(0),
+                          "warmup_epochs", [](S & s) -> auto& { return s.warmup_epochs; }, above_if_stated(0, 1e6),
                           "length of a linear warm-up; either this or warmup_steps")
                           .unit("epochs"));
   made.keys.push_back(key<S>(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace muster::dataset::hdf5 {
 namespace {
@@ -78,7 +79,26 @@ class Hdf5Dataset : public Dataset {
   bool has_class_labels() const override {
     return parts_[0].targets && !is_float(parts_[0].targets->dtype()) && target_shape().rank() == 0;
   }
-  Statistics statistics() const override { return parts_[0].inputs.statistics(); }
+  /// Of all files together: stored means and variances weighted by the files' samples; none where a file has none.
+  Statistics statistics() const override {
+    if (parts_.size() == 1) return parts_[0].inputs.statistics();
+    Statistics all;
+    std::vector<double> squares;
+    for (const Part& part : parts_) {
+      const Statistics one = part.inputs.statistics();
+      if (one.mean.empty() || one.std.size() != one.mean.size()) return {};
+      if (all.mean.empty()) all.mean.resize(one.mean.size()), squares.resize(one.mean.size());
+      if (one.mean.size() != all.mean.size()) return {};
+      const double weight = static_cast<double>(part.inputs.size()) / static_cast<double>(total_);
+      for (std::size_t c = 0; c < one.mean.size(); ++c) {
+        all.mean[c] += weight * one.mean[c];
+        squares[c] += weight * (one.std[c] * one.std[c] + one.mean[c] * one.mean[c]);
+      }
+    }
+    for (std::size_t c = 0; c < squares.size(); ++c)
+      all.std.push_back(std::sqrt(std::max(squares[c] - all.mean[c] * all.mean[c], 0.0)));
+    return all;
+  }
   std::string describe() const override {
     std::string text = parts_[0].inputs.describe();
     if (parts_.size() > 1) text += fmt::format(" and {} more files", parts_.size() - 1);
@@ -124,6 +144,9 @@ class Hdf5Dataset : public Dataset {
       if (targets && targets->sample_shape() != parts_[0].targets->sample_shape())
         fail(ExitCode::data, "all files of a split must agree: {} and {} have targets of different shapes",
              parts_[0].targets->place(), targets->place());
+      if (targets && is_float(targets->dtype()) != is_float(parts_[0].targets->dtype()))
+        fail(ExitCode::data, "all files of a split must agree: {} holds {} targets, {} {}", parts_[0].targets->place(),
+             name_of(parts_[0].targets->dtype()), targets->place(), name_of(targets->dtype()));
     }
     const std::int64_t count = inputs.size();
     parts_.push_back({std::move(file), std::move(inputs), std::move(targets), total_});
@@ -140,8 +163,20 @@ class Hdf5Dataset : public Dataset {
     const std::int64_t count = static_cast<std::int64_t>(local_.size()) * target_shape().elements();
     stored_.resize(static_cast<std::size_t>(count) * size_of(array.dtype()));
     array.read(local_, stored_.data());
+    if (has_class_labels() && array.dtype() == DType::i64) check_range(array);
     if (has_class_labels()) convert_from(array.dtype(), stored_.data(), count, reinterpret_cast<std::int32_t*>(out));
     else convert_from(array.dtype(), stored_.data(), count, reinterpret_cast<float*>(out));
+  }
+
+  /// Labels travel as int32.
+  void check_range(const Array& array) const {
+    for (std::size_t i = 0; i < local_.size(); ++i) {
+      std::int64_t label = 0;
+      std::memcpy(&label, stored_.data() + i * sizeof label, sizeof label);
+      if (label < 0 || label > std::numeric_limits<std::int32_t>::max())
+        fail(ExitCode::data, "{}: sample {} has label {}, expected a class counted from 0", array.place(), local_[i],
+             label);
+    }
   }
 
   std::vector<Part> parts_;

@@ -19,12 +19,19 @@ class LayoutAdapter {
   std::size_t scratchpad_bytes() const { return std::max(forward_.scratch_bytes(), backward_.scratch_bytes()); }
 
   void bind_value(const void* given, void* wanted, void* scratchpad) { forward_.bind(given, wanted, scratchpad); }
-  void bind_grad(const void* wanted, void* given, void* scratchpad) { backward_.bind(wanted, given, scratchpad); }
+  void bind_grad(const void* wanted, void* given, void* scratchpad) {
+    backward_.bind(wanted, given, scratchpad);
+    has_grad_ = true;
+  }
   void run_value() const { forward_.run(); }
-  void run_grad() const { backward_.run(); }
+  /// Nothing where no gradient was bound: an input need not want one.
+  void run_grad() const {
+    if (has_grad_) backward_.run();
+  }
 
  private:
   Reorder forward_, backward_;
+  bool has_grad_ = false;
 };
 
 }  // namespace muster::device::cpu

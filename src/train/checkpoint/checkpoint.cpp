@@ -41,6 +41,8 @@ void write_state(const fs::path& path, const CheckpointState& state) {
   const std::int64_t counters[] = {state.step,     state.sample_counter, state.epoch,
                                    state.audit[0], state.audit[1],       state.audit[2]};
   store.put("counters", std::span<const std::int64_t>(counters));
+  store.put("sample_order", state.sample_order);
+  if (!state.done_beyond.empty()) store.put("done_beyond", std::span<const std::int64_t>(state.done_beyond));
   for (const NamedTensor& tensor : state.optimizer) {
     store.put("optimizer/" + tensor.name + "/values", std::span<const float>(tensor.values));
     store.put("optimizer/" + tensor.name + "/shape", std::span<const std::int64_t>(tensor.shape.extents()));
@@ -60,6 +62,8 @@ void read_state(const fs::path& path, CheckpointParts parts, CheckpointState& st
   state.sample_counter = counters[1];
   state.epoch = counters[2];
   std::copy(counters.begin() + 3, counters.end(), state.audit.begin());
+  state.sample_order = store.text("sample_order");
+  if (store.has("done_beyond")) state.done_beyond = store.integers("done_beyond");
   if (parts == CheckpointParts::weights) return;
   const std::string names = store.text("optimizer_names");
   if (names.empty()) return;

@@ -62,18 +62,31 @@ TEST(Errors, OutOfRange) {
 }
 
 TEST(Errors, WhatThisVersionDoesNotHonour) {
-  EXPECT_EQ(problems_of(minimal + "parallel: {strategy: parameter_server}\n"),
-            Lines{"c.yaml:10:22: parallel.strategy: 'parameter_server' is not available in this version; expected "
-                  "mirrored | multi_worker_mirrored"});
   EXPECT_EQ(problems_of(minimal + "device: {precision: bf16}\n"),
             Lines{"c.yaml:10:21: device.precision: 'bf16' is not available in this version; expected fp32"});
   EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2, tensor: 4}}\n"),
             (Lines{"c.yaml:10:29: parallel.grid.pipeline: more than 1 is not available in this version",
                    "c.yaml:10:40: parallel.grid.tensor: more than 1 is not available in this version"}));
-  EXPECT_EQ(problems_of(minimal + "parallel: {servers: 1, staleness: 4}\nsweep: {}\n"),
-            (Lines{"c.yaml:10:12: parallel.servers: not available in this version",
-                   "c.yaml:10:24: parallel.staleness: not available in this version",
-                   "c.yaml:11:1: sweep: not available in this version"}));
+  EXPECT_EQ(problems_of(minimal + "sweep: {}\n"), Lines{"c.yaml:10:1: sweep: not available in this version"});
+}
+
+TEST(Errors, ServersWithoutAndWithTheirStrategy) {
+  const std::string rest = "means nothing with parallel.strategy: mirrored; remove it, or use parameter_server";
+  EXPECT_EQ(
+      problems_of(minimal + "parallel: {servers: 1, spares: 2, staleness: unbounded, longest_lease: 3, "
+                            "heartbeat_deadline_s: 5, transport: general}\n"),
+      (Lines{"c.yaml:10:21: parallel.servers: " + rest, "c.yaml:10:32: parallel.spares: " + rest,
+             "c.yaml:10:46: parallel.staleness: " + rest, "c.yaml:10:72: parallel.longest_lease: " + rest,
+             "c.yaml:10:97: parallel.heartbeat_deadline_s: " + rest, "c.yaml:10:111: parallel.transport: " + rest}));
+  EXPECT_EQ(
+      problems_of(minimal + "parallel: {strategy: parameter_server}\n"),
+      Lines{"c.yaml:1:1: parallel.servers: missing with parallel.strategy: parameter_server; set it to 1 or more"});
+  EXPECT_EQ(problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, staleness: -1}\n"),
+            Lines{"c.yaml:10:63: parallel.staleness: expected unbounded | integer >= 1, found '-1'"});
+  EXPECT_EQ(
+      problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, lr_scaling: linear, wire: bf16}\n")
+          .size(),
+      2u);
 }
 
 TEST(Errors, MissingAndExclusiveKeys) {
@@ -143,7 +156,7 @@ TEST(Errors, Transforms) {
             Lines{"c.yaml:5:27: data.transforms[1]: 'normalise' is given twice; transforms are applied in the order "
                   "normalise, random_crop, horizontal_flip, cutout"});
   EXPECT_EQ(refusal("[random_crop]"),
-            Lines{"c.yaml:5:16: data.transforms[0].random_crop.padding: missing; expected integer >= 1"});
+            Lines{"c.yaml:5:16: data.transforms[0].random_crop.padding: missing; expected integer in [1, 65535]"});
   EXPECT_EQ(refusal("[{normalise: {mean: 0.5}}]"),
             Lines{"c.yaml:5:16: data.transforms[0]: expected both mean and std, or none of them, found one"});
   EXPECT_EQ(
@@ -199,7 +212,7 @@ TEST(Errors, AllAtOnceInTheOrderOfTheFile) {
       "  layers: [flaten, {dense: {units: 0}}]\n"
       "  loss: hinge\n"
       "optimizer: {adam: {beta1: 2}}\n";
-  EXPECT_EQ(problems_of(text), (Lines{"c.yaml:1:15: run.epochs: expected integer >= 1, found 'two'",
+  EXPECT_EQ(problems_of(text), (Lines{"c.yaml:1:15: run.epochs: expected integer in [1, 1000000], found 'two'",
                                       "c.yaml:1:20: run.nme: unknown key; did you mean 'name'?",
                                       "c.yaml:2:18: parallel.wire: expected fp32 | bf16, found 'fp8'",
                                       "c.yaml:3:28: data.batch: expected integer >= 1, found '-1'",

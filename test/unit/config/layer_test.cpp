@@ -158,7 +158,7 @@ TEST(Layer, RepeatUnrollsWithDistinctNames) {
 TEST(Layer, DuplicateAndBadNames) {
   EXPECT_EQ(problems_of(with_layers("    - relu: {name: dense_1}\n    - dense: {units: 3}\n")),
             Lines{"c.yaml:9:7: model.layers[1].dense: duplicate layer name 'dense_1', first at c.yaml:8:7; give one of "
-                  "them another name:"});
+                  "them another name"});
   EXPECT_EQ(problems_of(with_layers("    - relu: {name: a.b}\n")),
             Lines{"c.yaml:8:20: model.layers[0].relu.name: expected letters, digits, _ and -, found 'a.b'"});
 }

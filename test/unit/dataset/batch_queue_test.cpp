@@ -110,7 +110,8 @@ TEST(BatchQueue, NaNIsNamedUnlessTheCheckIsOff) {
       queue.next();
       FAIL() << "no error";
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("sample 4 holds nan at element 0"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("sample 4 holds nan (as float32) at element 0"), std::string::npos)
+          << error.what();
     }
   }
 }

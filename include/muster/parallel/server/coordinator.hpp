@@ -1,0 +1,113 @@
+// Server 0's second job: which worker does what, in which order commits are applied, who is gone, who is back.
+// Everything is decided here, by one rank, from words that the workers write into its window; nobody waits inside.
+//
+//   worker                                        coordinator
+//   wants = k, beat                          ->   LeaseBook::grant -> order k (batches, generation)
+//   gradient into its slot on all servers
+//   commit record, then commits = n          ->   right generation and lease? log it, apply it : drop it; handled = n
+//   silent for worker_deadline_s             ->   generation + 1 (later commits are void), its lease goes back
+//   takes over the new generation            ->   takes part again
+//
+// Used by the coordinator's one thread. Owns none of what it is given.
+#pragma once
+
+#include <muster/comm/window.hpp>
+#include <muster/parallel/server/lease_book.hpp>
+#include <muster/parallel/server/shard_server.hpp>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace muster::parallel {
+
+/// A commit that was applied and made `version`.
+struct Applied {
+  int worker = 0;
+  std::int64_t batch = 0;
+  std::int64_t base = 0;  ///< version it was computed at; its staleness is version - 1 - base
+  std::int64_t version = 0;
+  std::int64_t rows = 0;
+  std::int64_t loss_units = 0;
+  std::int64_t correct = 0, top_k_correct = 0;
+  double compute_s = 0;
+  bool is_finite = true;  ///< false: nothing was applied, the run is to end
+  std::array<std::uint64_t, 3> index_sums{};
+};
+
+/// What an evaluation by one worker gave.
+struct Evaluated {
+  std::int64_t version = 0;
+  int worker = 0;
+  std::int64_t rows = 0, loss_units = 0, correct = 0, top_k_correct = 0;
+  bool is_finite = true;
+};
+
+/// A worker that was declared gone, or is back.
+struct Attendance {
+  int worker = 0;
+  bool is_back = false;
+  double silent_s = 0;
+};
+
+/// A version kept by all servers, and which batches are in it.
+struct Snapshot {
+  std::int64_t version = 0;
+  std::int64_t first_open = 0;                 ///< every batch before this one ...
+  std::vector<std::int64_t> committed_beyond;  ///< ... and these
+};
+
+struct CoordinatorOptions {
+  double deadline_s = 10;  ///< a rank silent for longer is gone
+  /// Versions to be kept as they are made, where the place is free; empty: none.
+  std::function<bool(std::int64_t)> is_snapshot_due;
+};
+
+class Coordinator {
+ public:
+  /// lr: learning rate of the update that makes a version, as a function of the version before it.
+  Coordinator(comm::Window& window, const Roles& roles, const Shards& shards, int optimizer_slots, ShardServer& server,
+              LeaseBook& book, std::function<double(std::int64_t)> lr, const CoordinatorOptions& options);
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  /// One look at every rank. What happened since the last call is in the lists below until the next. True: something
+  /// did. Throws Error(comm) when a server, or the last worker, is gone.
+  bool poll();
+  const std::vector<Applied>& applied() const;
+  const std::vector<Attendance>& attendance() const;
+  const std::optional<Evaluated>& evaluated() const;
+
+  /// The version at the next poll() is to be kept by all servers in their snapshot areas; one at a time.
+  void request_snapshot();
+  /// The one kept on every server, once there.
+  std::optional<Snapshot> snapshot();
+  /// Copies a server's shard of the snapshot: part 0 the weights and running values, part 1 ... the optimizer's slots.
+  void read_snapshot(int server, int part, std::span<float> shard);
+  /// The snapshot is not needed any more.
+  void release_snapshot();
+  /// Some worker that asks for work evaluates the snapshot; see evaluated(). Given to another should it go.
+  void evaluate_snapshot();
+
+  /// No more batches are granted (a stop is under way); held ones may still be committed or are given up after the
+  /// workers' deadline.
+  void stop_granting();
+  bool wants_stop() const;  ///< a worker was signalled
+  bool is_idle() const;     ///< no worker holds a lease or evaluates
+  int live() const;
+  int lost() const;  ///< workers gone at the moment
+
+  /// Tells everybody to leave. Returns when all live workers and servers have been told (they read it themselves).
+  void end();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::parallel

@@ -1,0 +1,72 @@
+// A parameter server: keeps one shard, applies the commits of the log to it in order, and publishes versions that
+// anybody may read while it goes on. The coordinator (server 0) writes the log, the others read it from there. All
+// state that others see lies in the window (src/parallel/server/board.hpp). Used by the server's one thread.
+#pragma once
+
+#include <muster/comm/window.hpp>
+#include <muster/optim/optimizer.hpp>
+#include <muster/parallel/server/shards.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace muster::parallel {
+
+/// How a run ends. Collectives (MPI's own end, too) are possible only while all ranks are there.
+enum class Ending : std::uint64_t { none = 0, clean = 1, ranks_lost = 2 };
+
+/// How one commit is to be applied; the version it makes follows from the order of the calls.
+struct Update {
+  int worker = 0;
+  std::uint64_t commit = 0;  ///< the worker's number of it
+  std::int64_t base = 0;     ///< version the gradient was computed at
+  double grad_scale = 1;
+  double lr = 0;
+};
+
+class ShardServer {
+ public:
+  /// window: at least window_bytes() long, on the servers' ranks. server: this one. Owns neither window nor optimizer.
+  ShardServer(comm::Window& window, const Roles& roles, const Shards& shards, int server,
+              const optim::Optimizer& optimizer, const std::vector<optim::ParamRun>& runs, int threads);
+  ~ShardServer();
+  ShardServer(const ShardServer&) = delete;
+  ShardServer& operator=(const ShardServer&) = delete;
+
+  static std::size_t window_bytes(const Roles& roles, const Shards& shards, int server, int optimizer_slots);
+
+  /// Version `version`: the shard's elements of the weights and running values, and of each slot of the optimizer.
+  void start(std::int64_t version, std::span<const float> weights, const std::vector<std::span<const float>>& state);
+
+  /// Makes the next version from the gradient in the worker's slot. Its running values replace the shard's: each
+  /// commit's are a moving average that goes on from those of its base version, so along the chain of bases they stay
+  /// what batch norm means by them, whatever was applied in between.
+  void apply(const Update& update);
+  std::int64_t version() const { return version_; }
+
+  /// Keeps the present version, weights and state, in the snapshot area.
+  void keep_snapshot();
+
+  /// Not the coordinator: carries out the log's next entry; true if there was one.
+  bool follow_log();
+  /// Not the coordinator: shows that this server lives, and looks at how the run is. Throws Error(comm) when the
+  /// coordinator has been silent for deadline_s.
+  Ending look_up(double deadline_s);
+  /// The coordinator: the followers are near enough that the log can take another entry.
+  bool has_room() const;
+  /// The coordinator: appends to the log, which must have room, and carries out.
+  void log_update(const Update& update);
+  void log_snapshot();
+  /// Version in the snapshot area; -1: none yet.
+  std::int64_t snapshot_version() const { return snapshot_version_; }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::int64_t version_ = 0;
+  std::int64_t snapshot_version_ = -1;
+};
+
+}  // namespace muster::parallel

@@ -1,0 +1,134 @@
+// Where everything lies in the servers' windows. Words have one writer each; what a word announces is written before
+// it.
+//
+//   server s       published        newest complete version of the shard                    server -> everybody
+//                  snapshotted      version held by the snapshot area                        server -> everybody
+//                  followed         number of log entries it has carried out                server -> coordinator
+//                  alive            grows while the server lives                            server -> coordinator
+//                  applied[w]       last commit of worker w that is in the shard            server -> worker
+//                  versions         `version_buffers` copies of the shard: version v in v % version_buffers
+//                  snapshot         weights and optimizer state of one version
+//                  slots[w][2]      gradient of worker w's commits, even and odd            worker -> server
+//   coordinator    beat, ending     it lives; how the run ends                              server -> everybody
+//   (server 0)     orders[w]        what worker w is to do                                  server -> worker
+//                  reports[w]       that it lives, wants work, has committed                worker -> server
+//                  logged, log      the order in which commits are applied                  server 0 -> other servers
+//
+// Why a read is never torn: version v is overwritten only when v + version_buffers is being made, which begins after
+// v + version_buffers - 1 is published. A reader that sees `published` at most v + version_buffers - 2 after its copy
+// has a whole one. A slot is reused only after all servers have applied what was in it. An order changes only after the
+// worker has asked for the next.
+#pragma once
+
+#include <muster/parallel/server/shard_server.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace muster::parallel {
+
+inline constexpr std::int64_t version_buffers = 4;
+inline constexpr std::size_t word_bytes = 8;
+inline constexpr std::size_t line_bytes = 64;
+inline constexpr int slots_per_worker = 2;
+
+constexpr std::size_t round_to_line(std::size_t bytes) { return (bytes + line_bytes - 1) / line_bytes * line_bytes; }
+
+/// What a worker is told to do.
+enum class TaskKind : std::uint64_t { wait = 0, train = 1, evaluate = 2, leave = 3 };
+
+/// Written by the coordinator, `number` last.
+struct Order {
+  std::uint64_t number;      ///< of orders to this worker
+  std::uint64_t generation;  ///< the worker's life; commits of an earlier one are dropped
+  std::uint64_t kind;
+  std::uint64_t first, last;  ///< train: batches; evaluate: first = version of the snapshot
+  std::uint64_t handled;      ///< last commit that was decided on ...
+  std::uint64_t accepted;     ///< ... and last that was accepted
+  std::uint64_t unused;
+};
+static_assert(sizeof(Order) == line_bytes);
+
+/// What belongs to one commit; written by the worker into its report before the `commits` word.
+struct Commit {
+  std::uint64_t generation;
+  std::uint64_t batch;
+  std::uint64_t base;  ///< version the gradient was computed at: the oldest of its shards'
+  std::uint64_t rows;
+  std::uint64_t loss_units;  ///< as signed
+  std::uint64_t correct, top_k_correct;
+  std::uint64_t grad_scale;  ///< bits of a double: gradient clipping
+  std::uint64_t compute_us;
+  std::uint64_t is_finite;
+  std::uint64_t index_sums[3];  ///< count, sum of (index + 1), sum of squares (train/audit)
+  std::uint64_t unused[3];
+};
+static_assert(sizeof(Commit) == 2 * line_bytes);
+
+/// A worker's words to the coordinator.
+struct Report {
+  std::uint64_t beat;     ///< grows while the worker lives
+  std::uint64_t wants;    ///< number of orders it has asked for
+  std::uint64_t commits;  ///< number of commits made in this generation's numbering
+  std::uint64_t generation;
+  std::uint64_t wants_stop;  ///< a signal came
+  std::uint64_t result_of;   ///< number of the evaluate order that `result` belongs to
+  std::uint64_t unused[2];
+  Commit commit[slots_per_worker];
+  Commit result;
+};
+static_assert(sizeof(Report) == 7 * line_bytes);
+
+/// What every server carries out, in this order: an update makes the next version, a snapshot keeps the present one.
+enum class LogKind : std::uint64_t { update = 1, snapshot = 2 };
+struct LogEntry {
+  std::uint64_t number;  ///< 1 for the first
+  std::uint64_t kind;
+  std::uint64_t worker;
+  std::uint64_t commit;  ///< number; its slot is commit % 2
+  std::uint64_t base;
+  std::uint64_t grad_scale;  ///< bits of a double
+  std::uint64_t lr;          ///< bits of a double
+  std::uint64_t unused;
+};
+static_assert(sizeof(LogEntry) == line_bytes);
+
+/// Offsets in the window of server `server`.
+class Board {
+ public:
+  Board(const Roles& roles, const Shards& shards, int server, int optimizer_slots);
+
+  std::size_t bytes() const { return bytes_; }
+  // every server
+  static constexpr std::size_t published() { return 0; }
+  static constexpr std::size_t snapshotted() { return line_bytes; }
+  static constexpr std::size_t followed() { return 2 * line_bytes; }
+  static constexpr std::size_t alive() { return 3 * line_bytes; }
+  std::size_t applied(int worker) const { return applied_ + static_cast<std::size_t>(worker) * line_bytes; }
+  std::size_t version(std::int64_t number) const {
+    return versions_ + static_cast<std::size_t>(number % version_buffers) * shard_bytes_;
+  }
+  /// part 0: weights and running values; 1 ...: optimizer slots
+  std::size_t snapshot(int part) const { return snapshot_ + static_cast<std::size_t>(part) * shard_bytes_; }
+  std::size_t slot(int worker, std::uint64_t commit) const {
+    return slots_ + (static_cast<std::size_t>(worker) * slots_per_worker + commit % slots_per_worker) * shard_bytes_;
+  }
+  // the coordinator
+  std::size_t beat() const { return coordinator_; }
+  std::size_t ending() const { return coordinator_ + line_bytes; }
+  std::size_t logged() const { return coordinator_ + 2 * line_bytes; }
+  std::size_t order(int worker) const { return orders_ + static_cast<std::size_t>(worker) * sizeof(Order); }
+  std::size_t report(int worker) const { return reports_ + static_cast<std::size_t>(worker) * sizeof(Report); }
+  std::size_t log_entry(std::uint64_t number) const {
+    return log_ + static_cast<std::size_t>(number % static_cast<std::uint64_t>(log_entries_)) * sizeof(LogEntry);
+  }
+  /// Entries the log holds before the oldest is overwritten.
+  std::int64_t log_entries() const { return log_entries_; }
+
+ private:
+  std::size_t shard_bytes_, applied_, versions_, snapshot_, slots_, coordinator_ = 0, orders_ = 0, reports_ = 0,
+                                                                    log_ = 0, bytes_;
+  std::int64_t log_entries_;
+};
+
+}  // namespace muster::parallel

@@ -1,0 +1,279 @@
+// See client.hpp and board.hpp.
+#include <muster/parallel/server/client.hpp>
+
+#include "parallel/server/board.hpp"
+
+#include <muster/base/check.hpp>
+#include <muster/base/clock.hpp>
+#include <muster/base/error.hpp>
+
+#include <sched.h>
+#include <time.h>
+#include <algorithm>
+#include <atomic>
+#include <bit>
+
+namespace muster::parallel {
+namespace {
+
+/// Between two looks at a word that has not changed: hot at first, then the core is left to others.
+void pause(double waited_s) {
+  if (waited_s < 200e-6) {
+    ::sched_yield();
+    return;
+  }
+  const timespec nap{0, waited_s < 0.05 ? 50'000 : 500'000};
+  ::nanosleep(&nap, nullptr);
+}
+
+}  // namespace
+
+struct ServerClient::Impl {
+  Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, int slots, int number,
+       std::function<bool()> stop, const ClientOptions& its_options)
+      : window(its_window),
+        roles(its_roles),
+        shards(its_shards),
+        worker(number),
+        is_stop_requested(std::move(stop)),
+        options(its_options),
+        held(static_cast<std::size_t>(its_roles.servers), -1) {
+    for (int s = 0; s < roles.servers; ++s) boards.emplace_back(roles, shards, s, slots);
+    generation = 1;
+    put(offsetof(Report, generation), generation);
+    beat_now();
+  }
+
+  const Board& board(int server) const { return boards[static_cast<std::size_t>(server)]; }
+  void put(std::size_t field, std::uint64_t value) { window.put_word(value, 0, board(0).report(worker) + field); }
+  std::uint64_t order_word(std::size_t field) { return window.get_word(0, board(0).order(worker) + field); }
+
+  void beat_now() {
+    last_beat_s = now_s();
+    put(offsetof(Report, beat), ++beats);
+    if (!has_told_stop && is_stop_requested()) {
+      has_told_stop = true;
+      put(offsetof(Report, wants_stop), 1);
+    }
+  }
+  void beat() {
+    if (now_s() - last_beat_s > options.beat_interval_s) beat_now();
+  }
+
+  /// One turn of a wait: beats, and makes sure that the coordinator does.
+  void wait_a_moment(double waited_s) {
+    beat();
+    const double now = now_s();
+    if (const std::uint64_t beat_there = window.get_word(0, board(0).beat()); beat_there != coordinator_beat) {
+      coordinator_beat = beat_there;
+      coordinator_seen_s = now;
+    } else if (coordinator_seen_s > 0 && now - coordinator_seen_s > options.server_deadline_s) {
+      fail(ExitCode::comm, "lost the coordinator (rank 0): it has been silent for {:.1f} s (run.deadline_s {} s)",
+           now - coordinator_seen_s, options.server_deadline_s);
+    } else if (coordinator_seen_s == 0) {
+      coordinator_seen_s = now;
+    }
+    pause(waited_s);
+  }
+  template <class Done>
+  void wait_until(const Done& done) {
+    const Stopwatch watch;
+    coordinator_seen_s = 0;
+    while (!done()) wait_a_moment(watch.elapsed_s());
+    waited += watch.elapsed_s();
+  }
+
+  void check_sizes(std::size_t parameters, std::size_t running) const {
+    MUSTER_CHECK_EQ(static_cast<std::int64_t>(parameters), shards.parameters);
+    MUSTER_CHECK_EQ(static_cast<std::int64_t>(running), shards.running);
+  }
+  bool is_void() { return order_word(offsetof(Order, generation)) != generation; }
+  void adopt_generation() {
+    generation = order_word(offsetof(Order, generation));
+    put(offsetof(Report, generation), generation);
+  }
+
+  template <class Values, class Body>
+  void for_pieces(int s, Values parameters, Values running, const Body& body);
+  void get_shard(int s, std::size_t from, std::span<float> parameters, std::span<float> running);
+  bool pull_shard(int s, std::span<float> parameters, std::span<float> running);
+  bool is_slot_free(std::uint64_t number);
+
+  comm::Window& window;
+  Roles roles;
+  Shards shards;
+  int worker;
+  std::function<bool()> is_stop_requested;
+  ClientOptions options;
+  std::vector<Board> boards;
+  std::vector<std::int64_t> held;  // version of every shard in the last pull
+  std::uint64_t generation = 0, beats = 0, commits = 0, order = 0, coordinator_beat = 0;
+  double last_beat_s = 0, coordinator_seen_s = 0;
+  double waited = 0, pulling = 0, pushing = 0;
+  bool has_told_stop = false;
+};
+
+/// Calls body(values of the model, offset in the shard) for the parameters and the running values of a shard.
+template <class Values, class Body>
+void ServerClient::Impl::for_pieces(int s, Values parameters, Values running, const Body& body) {
+  const Range range = shards.ranges[static_cast<std::size_t>(s)];
+  const auto begin = static_cast<std::size_t>(range.begin), end = static_cast<std::size_t>(range.end);
+  const std::size_t cut = std::clamp(parameters.size(), begin, end);
+  if (cut > begin) body(parameters.subspan(begin, cut - begin), std::size_t{0});
+  if (end > cut) body(running.subspan(cut - parameters.size(), end - cut), (cut - begin) * sizeof(float));
+}
+
+void ServerClient::Impl::get_shard(int s, std::size_t from, std::span<float> parameters, std::span<float> running) {
+  for_pieces(s, parameters, running, [&](std::span<float> values, std::size_t offset) {
+    window.get(std::as_writable_bytes(values), s, from + offset);
+  });
+  window.flush(s);
+}
+
+/// False: the version was overwritten while it was copied.
+bool ServerClient::Impl::pull_shard(int s, std::span<float> parameters, std::span<float> running) {
+  std::int64_t& version = held[static_cast<std::size_t>(s)];
+  const auto newest = static_cast<std::int64_t>(window.get_word(s, Board::published()));
+  if (newest == version) return true;
+  get_shard(s, board(s).version(newest), parameters, running);
+  std::atomic_thread_fence(std::memory_order_acquire);  // the copy is over before the word is read again
+  const auto after = static_cast<std::int64_t>(window.get_word(s, Board::published()));
+  if (after > newest + version_buffers - 2) return false;
+  version = newest;
+  return true;
+}
+
+/// Commit `number` may write its slot: what was there two commits ago has been decided on and, where accepted, applied
+/// by every server.
+bool ServerClient::Impl::is_slot_free(std::uint64_t number) {
+  if (number <= slots_per_worker) return true;
+  const std::uint64_t before = number - slots_per_worker;
+  if (order_word(offsetof(Order, handled)) < before) return false;
+  const std::uint64_t needed = std::min(order_word(offsetof(Order, accepted)), before);
+  for (int s = 0; s < roles.servers; ++s)
+    if (window.get_word(s, board(s).applied(worker)) < needed) return false;
+  return true;
+}
+
+ServerClient::ServerClient(comm::Window& window, const Roles& roles, const Shards& shards, int optimizer_slots,
+                           int worker, std::function<bool()> is_stop_requested, const ClientOptions& options)
+    : impl_(std::make_unique<Impl>(window, roles, shards, optimizer_slots, worker, std::move(is_stop_requested),
+                                   options)) {}
+ServerClient::~ServerClient() = default;
+
+Task ServerClient::next_task() {
+  Impl& my = *impl_;
+  if (my.is_void()) my.adopt_generation();
+  std::uint64_t wanted = my.order + 1;
+  my.put(offsetof(Report, wants), wanted);
+  my.wait_until([&] {
+    if (my.is_void()) my.adopt_generation();
+    return my.order_word(offsetof(Order, number)) >= wanted;
+  });
+  Order order{};
+  my.window.get(std::as_writable_bytes(std::span(&order, 1)), 0, my.board(0).order(my.worker));
+  my.window.flush(0);
+  my.order = order.number;
+  switch (static_cast<TaskKind>(order.kind)) {
+    case TaskKind::train:
+      return {Task::Kind::train, {static_cast<std::int64_t>(order.first), static_cast<std::int64_t>(order.last)}, 0};
+    case TaskKind::evaluate:
+      return {Task::Kind::evaluate, {}, static_cast<std::int64_t>(order.first)};
+    default:
+      return {Task::Kind::leave, {}, 0};
+  }
+}
+
+std::int64_t ServerClient::pull(std::span<float> parameters, std::span<float> running) {
+  Impl& my = *impl_;
+  my.check_sizes(parameters.size(), running.size());
+  const Stopwatch watch;
+  for (int s = 0; s < my.roles.servers; ++s)
+    while (!my.pull_shard(s, parameters, running)) my.beat();
+  my.pulling += watch.elapsed_s();
+  return *std::ranges::min_element(my.held);
+}
+const std::vector<std::int64_t>& ServerClient::versions() const { return impl_->held; }
+
+void ServerClient::pull_snapshot(std::span<float> parameters, std::span<float> running) {
+  Impl& my = *impl_;
+  my.check_sizes(parameters.size(), running.size());
+  std::ranges::fill(my.held, -1);
+  for (int s = 0; s < my.roles.servers; ++s) my.get_shard(s, my.board(s).snapshot(0), parameters, running);
+}
+
+bool ServerClient::push(std::span<const float> gradient, std::span<const float> running) {
+  Impl& my = *impl_;
+  my.check_sizes(gradient.size(), running.size());
+  const std::uint64_t number = my.commits + 1;
+  my.wait_until([&] { return my.is_void() || my.is_slot_free(number); });
+  if (my.is_void()) return false;
+  const Stopwatch watch;
+  for (int s = 0; s < my.roles.servers; ++s) {
+    const std::size_t slot = my.board(s).slot(my.worker, number);
+    my.for_pieces(s, gradient, running, [&](std::span<const float> values, std::size_t offset) {
+      my.window.put(std::as_bytes(values), s, slot + offset);
+    });
+  }
+  for (int s = 0; s < my.roles.servers; ++s) my.window.flush(s);
+  my.pushing += watch.elapsed_s();
+  return true;
+}
+
+namespace {
+
+Commit commit_of(const CommitFacts& facts, std::uint64_t generation, std::int64_t base) {
+  Commit commit{};
+  commit.generation = generation;
+  commit.batch = static_cast<std::uint64_t>(facts.batch);
+  commit.base = static_cast<std::uint64_t>(base);
+  commit.rows = static_cast<std::uint64_t>(facts.rows);
+  commit.loss_units = static_cast<std::uint64_t>(facts.loss_units);
+  commit.correct = static_cast<std::uint64_t>(facts.correct);
+  commit.top_k_correct = static_cast<std::uint64_t>(facts.top_k_correct);
+  commit.grad_scale = std::bit_cast<std::uint64_t>(facts.grad_scale);
+  commit.compute_us = static_cast<std::uint64_t>(facts.compute_s * 1e6);
+  commit.is_finite = facts.is_finite ? 1 : 0;
+  std::ranges::copy(facts.index_sums, commit.index_sums);
+  return commit;
+}
+
+}  // namespace
+
+void ServerClient::commit(const CommitFacts& facts) {
+  Impl& my = *impl_;
+  const std::uint64_t number = my.commits + 1;
+  const Commit commit = commit_of(facts, my.generation, *std::ranges::min_element(my.held));
+  my.window.put(
+      std::as_bytes(std::span(&commit, 1)), 0,
+      my.board(0).report(my.worker) + offsetof(Report, commit) + (number % slots_per_worker) * sizeof(Commit));
+  my.window.flush(0);
+  my.put(offsetof(Report, commits), number);
+  my.commits = number;
+  my.beat();
+}
+
+void ServerClient::report_result(const CommitFacts& facts) {
+  Impl& my = *impl_;
+  const Commit result = commit_of(facts, my.generation, 0);
+  my.window.put(std::as_bytes(std::span(&result, 1)), 0, my.board(0).report(my.worker) + offsetof(Report, result));
+  my.window.flush(0);
+  my.put(offsetof(Report, result_of), my.order);
+}
+
+void ServerClient::beat() { impl_->beat(); }
+bool ServerClient::is_void() { return impl_->is_void(); }
+double ServerClient::waited_s() const { return impl_->waited; }
+double ServerClient::pull_s() const { return impl_->pulling; }
+double ServerClient::push_s() const { return impl_->pushing; }
+bool ServerClient::ends_clean() {
+  Impl& my = *impl_;
+  std::uint64_t ending = 0;
+  my.wait_until([&] {
+    ending = my.window.get_word(0, my.board(0).ending());
+    return ending != static_cast<std::uint64_t>(Ending::none);
+  });
+  return ending == static_cast<std::uint64_t>(Ending::clean);
+}
+
+}  // namespace muster::parallel

@@ -1,0 +1,188 @@
+// See board.hpp for who writes what. A new version is made next to the old one in one pass: block by block the old
+// weights are copied and updated while they are in the cache.
+#include <muster/parallel/server/shard_server.hpp>
+
+#include "parallel/data/host_array.hpp"
+#include "parallel/server/board.hpp"
+
+#include <muster/base/check.hpp>
+#include <muster/base/clock.hpp>
+#include <muster/base/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace muster::parallel {
+
+namespace {
+
+/// Elements that fit the second-level cache together with gradient and state.
+constexpr std::int64_t block_elements = 1 << 15;
+
+std::vector<optim::ParamRun> cut_runs(const std::vector<optim::ParamRun>& runs, bool keeps_whole) {
+  std::vector<optim::ParamRun> blocks;
+  for (const optim::ParamRun& run : runs) {
+    const std::int64_t step = keeps_whole ? std::max<std::int64_t>(run.elements.size(), 1) : block_elements;
+    for (std::int64_t begin = run.elements.begin; begin < run.elements.end; begin += step)
+      blocks.push_back({run.name, {begin, std::min(begin + step, run.elements.end)}, run.has_decay});
+  }
+  return blocks;
+}
+
+}  // namespace
+
+struct ShardServer::Impl {
+  Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, int number,
+       const optim::Optimizer& its_optimizer, const std::vector<optim::ParamRun>& all_runs, int thread_number)
+      : window(its_window),
+        roles(its_roles),
+        server(number),
+        board(its_roles, its_shards, number, static_cast<int>(its_optimizer.slots().size())),
+        coordinator(its_roles, its_shards, 0, static_cast<int>(its_optimizer.slots().size())),
+        optimizer(its_optimizer),
+        threads(thread_number) {
+    const Range range = its_shards.ranges[static_cast<std::size_t>(server)];
+    elements = range.size();
+    trained = std::clamp<std::int64_t>(its_shards.parameters - range.begin, 0, elements);
+    blocks = cut_runs(runs_of_shard(range, all_runs), optimizer.needs_whole_parameters());
+    for (std::size_t slot = 0; slot < optimizer.slots().size(); ++slot) state.emplace_back(elements);
+  }
+
+  std::span<float> floats(std::size_t offset) {
+    return {reinterpret_cast<float*>(window.mine().data() + offset), static_cast<std::size_t>(elements)};
+  }
+  void put_word(std::size_t offset, std::uint64_t value) { window.put_word(value, server, offset); }
+  std::uint64_t word(std::size_t offset) { return window.get_word(server, offset); }
+
+  void update_block(const optim::UpdateContext& context, const optim::ParamRun& block, const float* before,
+                    float* after, const float* grads) {
+    const auto begin = static_cast<std::size_t>(block.elements.begin);
+    const auto size = static_cast<std::size_t>(block.elements.size());
+    std::memcpy(after + begin, before + begin, size * sizeof(float));
+    std::array<std::span<float>, most_slots> slots;
+    for (std::size_t k = 0; k < state.size(); ++k) slots[k] = state[k].span().subspan(begin, size);
+    const optim::ParamRun run{{}, {0, block.elements.size()}, block.has_decay};
+    optimizer.update(context, {after + begin, size}, {grads + begin, size}, std::span(slots).first(state.size()),
+                     {&run, 1});
+  }
+
+  /// Every follower has carried out so much that the log's oldest entry may be overwritten.
+  bool has_room_in_log() {
+    for (int s = 1; s < roles.servers; ++s)
+      if (static_cast<std::int64_t>(entries - window.get_word(s, Board::followed())) >= board.log_entries() - 1)
+        return false;
+    return true;
+  }
+  void append(LogEntry entry) {
+    entry.number = ++entries;
+    std::memcpy(window.mine().data() + board.log_entry(entries), &entry, sizeof entry);
+    put_word(board.logged(), entries);  // the others go on beside the coordinator
+  }
+
+  static constexpr std::size_t most_slots = 4;
+  comm::Window& window;
+  Roles roles;
+  int server;
+  Board board, coordinator;
+  const optim::Optimizer& optimizer;
+  int threads;
+  std::vector<optim::ParamRun> blocks;
+  std::int64_t elements = 0;
+  std::int64_t trained = 0;  // of them parameters; running values behind
+  std::vector<HostArray> state;
+  std::uint64_t entries = 0;  // of the log, appended or carried out
+  std::uint64_t looks = 0, beat = 0;
+  double seen_s = 0;  // last time the coordinator's beat had changed
+};
+
+ShardServer::ShardServer(comm::Window& window, const Roles& roles, const Shards& shards, int server,
+                         const optim::Optimizer& optimizer, const std::vector<optim::ParamRun>& runs, int threads)
+    : impl_(std::make_unique<Impl>(window, roles, shards, server, optimizer, runs, threads)) {
+  MUSTER_CHECK(optimizer.slots().size() <= Impl::most_slots, "{} slots", optimizer.slots().size());
+}
+ShardServer::~ShardServer() = default;
+
+std::size_t ShardServer::window_bytes(const Roles& roles, const Shards& shards, int server, int optimizer_slots) {
+  return Board(roles, shards, server, optimizer_slots).bytes();
+}
+
+void ShardServer::start(std::int64_t version, std::span<const float> weights,
+                        const std::vector<std::span<const float>>& state) {
+  MUSTER_CHECK_EQ(static_cast<std::int64_t>(weights.size()), impl_->elements);
+  MUSTER_CHECK_EQ(state.size(), impl_->state.size());
+  version_ = version;
+  std::ranges::copy(weights, impl_->floats(impl_->board.version(version)).begin());
+  for (std::size_t k = 0; k < state.size(); ++k) std::ranges::copy(state[k], impl_->state[k].span().begin());
+  impl_->put_word(Board::published(), static_cast<std::uint64_t>(version));
+}
+
+void ShardServer::apply(const Update& update) {
+  Impl& my = *impl_;
+  const float* before = my.floats(my.board.version(version_)).data();
+  float* after = my.floats(my.board.version(version_ + 1)).data();
+  const float* sent = my.floats(my.board.slot(update.worker, update.commit)).data();
+  const optim::UpdateContext context{update.lr, version_ + 1, update.grad_scale, 1};
+#pragma omp parallel for num_threads(my.threads) schedule(static) if (my.threads > 1 && my.blocks.size() > 1)
+  for (std::size_t b = 0; b < my.blocks.size(); ++b) my.update_block(context, my.blocks[b], before, after, sent);
+  std::copy(sent + my.trained, sent + my.elements, after + my.trained);
+  ++version_;
+  my.put_word(Board::published(), static_cast<std::uint64_t>(version_));
+  my.put_word(my.board.applied(update.worker), update.commit);
+}
+
+void ShardServer::keep_snapshot() {
+  Impl& my = *impl_;
+  std::ranges::copy(my.floats(my.board.version(version_)), my.floats(my.board.snapshot(0)).begin());
+  for (std::size_t k = 0; k < my.state.size(); ++k)
+    std::ranges::copy(my.state[k].span(), my.floats(my.board.snapshot(static_cast<int>(k) + 1)).begin());
+  snapshot_version_ = version_;
+  my.put_word(Board::snapshotted(), static_cast<std::uint64_t>(version_));
+}
+
+bool ShardServer::has_room() const { return impl_->has_room_in_log(); }
+
+void ShardServer::log_update(const Update& update) {
+  impl_->append({0, static_cast<std::uint64_t>(LogKind::update), static_cast<std::uint64_t>(update.worker),
+                 update.commit, static_cast<std::uint64_t>(update.base),
+                 std::bit_cast<std::uint64_t>(update.grad_scale), std::bit_cast<std::uint64_t>(update.lr), 0});
+  apply(update);
+}
+
+void ShardServer::log_snapshot() {
+  impl_->append({0, static_cast<std::uint64_t>(LogKind::snapshot), 0, 0, 0, 0, 0, 0});
+  keep_snapshot();
+}
+
+Ending ShardServer::look_up(double deadline_s) {
+  Impl& my = *impl_;
+  my.window.progress();
+  my.put_word(Board::alive(), ++my.looks);
+  const double now = now_s();
+  if (const std::uint64_t beat = my.window.get_word(0, my.coordinator.beat()); beat != my.beat || my.seen_s == 0) {
+    my.beat = beat;
+    my.seen_s = now;
+  } else if (now - my.seen_s > deadline_s) {
+    fail(ExitCode::comm, "lost the coordinator (rank 0): silent for {:.1f} s (parallel.heartbeat_deadline_s: {:g})",
+         now - my.seen_s, deadline_s);
+  }
+  return static_cast<Ending>(my.window.get_word(0, my.coordinator.ending()));
+}
+
+bool ShardServer::follow_log() {
+  Impl& my = *impl_;
+  if (my.window.get_word(0, my.coordinator.logged()) <= my.entries) return false;
+  LogEntry entry{};
+  my.window.get(std::as_writable_bytes(std::span(&entry, 1)), 0, my.coordinator.log_entry(my.entries + 1));
+  my.window.flush(0);
+  MUSTER_CHECK_EQ(entry.number, my.entries + 1);
+  if (static_cast<LogKind>(entry.kind) == LogKind::snapshot) keep_snapshot();
+  else
+    apply({static_cast<int>(entry.worker), entry.commit, static_cast<std::int64_t>(entry.base),
+           std::bit_cast<double>(entry.grad_scale), std::bit_cast<double>(entry.lr)});
+  my.put_word(Board::followed(), ++my.entries);
+  return true;
+}
+
+}  // namespace muster::parallel

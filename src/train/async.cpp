@@ -1,0 +1,123 @@
+#include "train/async.hpp"
+
+#include <muster/base/file.hpp>
+#include <muster/base/log.hpp>
+#include <muster/base/text.hpp>
+#include <muster/parallel/server/shard_server.hpp>
+#include <muster/train/run_directory.hpp>
+#include <muster/train/state.hpp>
+#include <muster/train/together.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace muster::train {
+namespace {
+
+comm::WindowKind window_kind(const Config& config, const comm::Communicator& world) {
+  if (config.parallel.transport == "shared") return comm::WindowKind::shared;
+  if (config.parallel.transport == "general") return comm::WindowKind::general;
+  return world.is_one_node() ? comm::WindowKind::shared : comm::WindowKind::general;
+}
+
+}  // namespace
+
+parallel::Roles roles_of(const Config& config, int ranks) {
+  return {config.parallel.servers, ranks - config.parallel.servers, config.parallel.spares};
+}
+
+std::int64_t running_elements(const model::Network& network) {
+  std::int64_t elements = 0;
+  for (const auto& state : network.states) elements += state.shape.elements();
+  return elements;
+}
+
+namespace {
+
+/// Calls body(values of the store, offset in the vector) for every running value.
+template <class Body>
+void for_running(model::ParameterStore& store, std::size_t elements, const Body& body) {
+  std::size_t at = 0;
+  for (int s = 0; at < elements; ++s) {
+    const std::span<float> values = store.state(s);
+    body(values, at);
+    at += values.size();
+  }
+}
+
+}  // namespace
+
+void copy_running(model::ParameterStore& store, std::span<float> into) {
+  for_running(store, into.size(), [&](std::span<float> values, std::size_t at) {
+    std::ranges::copy(values, into.begin() + static_cast<std::ptrdiff_t>(at));
+  });
+}
+void set_running(model::ParameterStore& store, std::span<const float> from) {
+  for_running(store, from.size(), [&](std::span<float> values, std::size_t at) {
+    std::ranges::copy(from.subspan(at, values.size()), values.begin());
+  });
+}
+
+namespace {
+
+/// Every rank cuts alike; servers get room for their shard and everybody's gradients, workers only reach out.
+void connect(AsyncJob& job, TrainableModel& model) {
+  check_layouts(job.world(), model);
+  job.shards = parallel::cut_shards(model.store->elements(), running_elements(model.network), job.roles.servers,
+                                    model.optimizer->needs_whole_parameters(), model.runs);
+  const int rank = job.world().rank(), slots = static_cast<int>(model.optimizer->slots().size());
+  const std::size_t bytes =
+      job.roles.is_server(rank) ? parallel::ShardServer::window_bytes(job.roles, job.shards, rank, slots) : 0;
+  job.window = job.world().window(bytes, window_kind(job.config(), job.world()));
+}
+
+void open_run(const AsyncJob& job) {
+  const std::filesystem::path directory = job.config().run.directory;
+  open_run_directory(directory, job.flags.is_resumed, job.flags.is_forced);
+  log::open_file(directory / "log.txt");
+}
+
+void restore(AsyncJob& job, const RunData& data, TrainableModel& model) {
+  const CheckpointState state = load_newest_checkpoint(job.config().run.directory);
+  check_same_run(state, job.config(), data);
+  restore_state(state, model);
+  job.first_step = state.step;
+  job.done_beyond = state.done_beyond;
+}
+
+}  // namespace
+
+void start_together(AsyncJob& job, const RunData& data, const std::function<TrainableModel&()>& assemble) {
+  const bool is_server = job.roles.is_server(job.world().rank());
+  TrainableModel* model = nullptr;
+  together(job.world(), "assembling the network", [&] { model = &assemble(); });
+  together(job.world(), "run directory", [&] {
+    if (job.world().rank() == 0) open_run(job);
+  });
+  together(job.world(), "resume", [&] {
+    if (is_server) model->store->initialise(job.config().run.seed);
+    if (is_server && job.flags.is_resumed) restore(job, data, *model);
+  });
+  together(job.world(), "effective config", [&] {  // only now: a resume that is refused leaves the run as it was
+    if (job.world().rank() == 0)
+      write_file_atomic(std::filesystem::path(job.config().run.directory) / "config.yaml", job.loaded.effective_yaml);
+  });
+  together(job.world(), "one-sided memory", [&] { connect(job, *model); });
+}
+
+ExitCode train_async(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags) {
+  AsyncJob job{session, loaded, flags, roles_of(loaded.config, session.world().size()), {}, nullptr, 0, {}};
+  session.set_deadline(job.config().run.deadline_s);
+  const bool is_server = job.roles.is_server(job.world().rank());
+  together(job.world(), "launch check", [&] {
+    if (const auto problems = config::check_ranks(job.config(), job.world().size()); !problems.empty())
+      throw Error(ExitCode::usage, join(problems, "\n"));
+    comm::check_launch(session, job.threads(), job.config().parallel.allow_oversubscribe);
+  });
+  RunData data;
+  together(job.world(), "opening the data",
+           [&] { data = open_run_data(job.config(), job.roles.workers, job.world().rank() == 0); });
+  return is_server ? run_server(job, std::move(data)) : run_worker(job, std::move(data));
+}
+
+}  // namespace muster::train

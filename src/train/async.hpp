@@ -1,0 +1,55 @@
+// The parameter-server strategy, from a session to a finished run. Two roles that never call the same function at the
+// same time: server.cpp (keep a shard; rank 0 also coordinates, logs, saves) and worker.cpp (pull, compute, push).
+// After the start there is no collective; what the ranks say to each other goes through windows (parallel/server).
+#pragma once
+
+#include "train/run_data.hpp"
+
+#include <muster/comm/session.hpp>
+#include <muster/config/config.hpp>
+#include <muster/parallel/server/shards.hpp>
+#include <muster/train/assemble.hpp>
+#include <muster/train/loop.hpp>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace muster::train {
+
+/// What all ranks know and share before they part.
+struct AsyncJob {
+  comm::Session& session;
+  const config::Loaded& loaded;
+  TrainFlags flags;
+  parallel::Roles roles;
+  parallel::Shards shards;
+  std::unique_ptr<comm::Window> window;
+  std::int64_t first_step = 0;            ///< of the checkpoint resumed from: updates made
+  std::vector<std::int64_t> done_beyond;  ///< steps applied out of order before it
+
+  const Config& config() const { return loaded.config; }
+  comm::Communicator& world() const { return session.world(); }
+  int threads() const { return thread_count(config(), session.launch().cores_per_rank()); }
+};
+
+parallel::Roles roles_of(const Config& config, int ranks);
+
+/// Collective: everything between opening the data and the first batch. assemble: makes this rank's model; on servers
+/// it is then initialised and, when resuming, restored. The model is cut over the servers and the windows are made.
+void start_together(AsyncJob& job, const RunData& data, const std::function<TrainableModel&()>& assemble);
+
+/// The roles. Return when the run is over on this rank.
+ExitCode run_server(AsyncJob& job, RunData data);
+ExitCode run_worker(AsyncJob& job, RunData data);
+
+/// The whole strategy. Does not return where a rank was lost: then the process ends with its exit code, since no
+/// collective end is possible.
+ExitCode train_async(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags);
+
+/// Running values of batch norm as one vector behind the parameters.
+std::int64_t running_elements(const model::Network& network);
+void copy_running(model::ParameterStore& store, std::span<float> into);
+void set_running(model::ParameterStore& store, std::span<const float> from);
+
+}  // namespace muster::train

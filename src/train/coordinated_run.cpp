@@ -1,0 +1,410 @@
+// Rank 0 of the parameter-server strategy: while it keeps its shard and coordinates (parallel/server), it looks after
+// the run as loop.cpp does for the synchronous strategies: the log, the metrics, the audit of every epoch, evaluations
+// and checkpoints at one version while the workers go on, the end.
+#include "train/pause.hpp"
+#include "train/server.hpp"
+
+#include <muster/base/check.hpp>
+#include <muster/base/clock.hpp>
+#include <muster/base/log.hpp>
+#include <muster/base/text.hpp>
+#include <muster/parallel/server/coordinator.hpp>
+#include <muster/train/audit.hpp>
+#include <muster/train/metrics.hpp>
+#include <muster/train/signals.hpp>
+#include <muster/train/state.hpp>
+#include <muster/train/together.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <future>
+#include <map>
+
+namespace muster::train {
+namespace {
+
+/// Sums since the last line of the log.
+struct AsyncInterval {
+  Stopwatch watch;
+  std::int64_t updates = 0, rows = 0, loss_units = 0, correct = 0, top_k_correct = 0;
+  std::map<std::int64_t, std::int64_t> staleness;  // how many updates had it
+  std::vector<std::int64_t> by_worker;
+
+  void add(const parallel::Applied& update) {
+    ++updates;
+    rows += update.rows;
+    loss_units += update.loss_units;
+    correct += update.correct;
+    top_k_correct += update.top_k_correct;
+    ++staleness[update.version - 1 - update.base];
+    ++by_worker[static_cast<std::size_t>(update.worker)];
+  }
+  std::int64_t median_staleness() const {
+    std::int64_t seen = 0;
+    for (const auto& [value, count] : staleness)
+      if (2 * (seen += count) >= updates) return value;
+    return 0;
+  }
+  std::int64_t largest_staleness() const { return staleness.empty() ? 0 : staleness.rbegin()->first; }
+  std::string shares() const {
+    std::vector<std::string> parts;
+    for (std::int64_t count : by_worker)
+      parts.push_back(fmt::format(
+          "{:.0f}", 100.0 * static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(updates, 1))));
+    return join(parts, "/");
+  }
+};
+
+class CoordinatedRun {
+ public:
+  CoordinatedRun(ServerRank& server, RunData& data);
+  ExitCode run();
+
+ private:
+  void describe();
+  void look();
+  void take(const parallel::Applied& update);
+  void audit(const parallel::Applied& update);
+  void audit_resumed();
+  void tell(const parallel::Attendance& event);
+  void tell(const parallel::Evaluated& result);
+  void report();
+  void use_snapshot();
+  void start_save(const parallel::Snapshot& snapshot);
+  bool is_over();
+  void end();
+  [[noreturn]] void diverged(const std::string& how);
+  bool is_due(std::int64_t every, std::int64_t version) const { return every > 0 && version % every == 0; }
+  std::int64_t version() const { return server_.shard->version(); }
+
+  ServerRank& server_;
+  AsyncJob& job_;
+  const Config& config_;
+  RunData& data_;
+  std::int64_t first_open_;
+  parallel::LeaseBook book_;
+  optim::Schedule schedule_;
+  parallel::Coordinator coordinator_;
+  MetricsWriter metrics_;
+  AsyncInterval interval_;
+  std::map<std::int64_t, std::array<std::uint64_t, 3>> audits_;  // by epoch, until it is complete
+  double lr_ = 0, last_loss_ = 0;
+  std::int64_t step_ = 0;  // the version whose update was looked at last
+  std::int64_t first_version_, evaluated_version_ = -1, saved_version_ = -1;
+  bool is_stopping_ = false, has_stepped_ = false;
+  bool is_evaluating_ = false;
+  bool has_snapshot_request_ = false;
+  std::future<void> saving_;
+};
+
+parallel::LeaseOptions lease_options(const Config& config) {
+  return {config.parallel.staleness, config.parallel.staleness == 0, config.parallel.longest_lease};
+}
+
+CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
+    : server_(server),
+      job_(server.job),
+      config_(server.job.config()),
+      data_(data),
+      first_open_(job_.first_step - static_cast<std::int64_t>(job_.done_beyond.size())),
+      book_({first_open_, std::max(data.total_steps, first_open_)}, job_.done_beyond, job_.roles.workers,
+            lease_options(config_)),
+      schedule_(config_.schedule, data.total_steps, static_cast<double>(data.steps_per_epoch)),
+      coordinator_(*job_.window, job_.roles, job_.shards, static_cast<int>(server.model.optimizer->slots().size()),
+                   *server.shard, book_,
+                   [this](std::int64_t version) { return lr_ = config_.optimizer.lr * schedule_.factor(version); },
+                   {config_.parallel.heartbeat_deadline_s,
+                    [this](std::int64_t version) {
+                      return is_due(data_.eval_steps, version) || is_due(data_.checkpoint_steps, version);
+                    }}),
+      metrics_(std::filesystem::path(config_.run.directory) / "metrics.jsonl",
+               job_.flags.is_resumed ? job_.first_step : -1),
+      first_version_(job_.first_step) {
+  interval_.by_worker.resize(static_cast<std::size_t>(job_.roles.workers));
+  step_ = job_.first_step;
+  if (job_.flags.is_resumed) saved_version_ = job_.first_step;
+  if (metrics_.has_evaluation()) evaluated_version_ = job_.first_step;
+  audit_resumed();
+}
+
+ExitCode CoordinatedRun::run() {
+  describe();
+  interval_.watch.restart();
+  IdlePause pause;
+  while (!is_over()) {
+    const std::int64_t before = version();
+    look();
+    use_snapshot();
+    if (version() != before) pause.reset();
+    else pause.take();
+  }
+  if (interval_.updates > 0) report();
+  end();
+  if (is_stopping_)
+    log::info("stopped     {} after step {}, state saved; go on with --resume (exit code 75)",
+              *stop_signal_name() ? stop_signal_name() : "on another rank's request", version());
+  else log::info("done        {} steps, run in {}", version(), config_.run.directory);
+  return is_stopping_ ? ExitCode::requeue : ExitCode::done;
+}
+
+void CoordinatedRun::describe() {
+  const auto& roles = job_.roles;
+  log::info("run         {} in {}", config_.run.name, config_.run.directory);
+  for (const std::string& line : job_.loaded.table) log::info("config      {}", line);
+  for (int rank = 0; rank < roles.ranks(); ++rank) {
+    const bool is_server = roles.is_server(rank);
+    const bool is_spare = !is_server && roles.worker_of(rank) >= roles.workers - roles.spares;
+    log::info("rank {:<6} {} {} on {}", rank,
+              is_server  ? (rank == 0 ? "server and coordinator" : "server")
+              : is_spare ? "spare worker"
+                         : "worker",
+              is_server ? rank : roles.worker_of(rank), job_.world().host(rank));
+  }
+  std::vector<std::string> sizes;
+  for (const Range& shard : job_.shards.ranges)
+    sizes.push_back(human_bytes(static_cast<std::uint64_t>(shard.size()) * sizeof(float)));
+  log::info("shards      {} (largest {:.2f} of the mean), {} versions, windows: {}", join(sizes, ", "),
+            job_.shards.imbalance(), 4, job_.window->describe());
+  log::info("staleness   {}, leases of 1 to {} batches",
+            config_.parallel.staleness == 0 ? std::string("unbounded") : std::to_string(config_.parallel.staleness),
+            config_.parallel.longest_lease);
+  log::info("network     {} layers, {} parameters", server_.model.network.nodes.size(),
+            server_.model.network.parameter_count());
+  log::info("device      {}, {} thread{} per rank", server_.model.backend->describe(), server_.model.threads,
+            server_.model.threads == 1 ? "" : "s");
+  log::info("data        {}", data_.train->describe());
+  log::info("length      {} steps, {} per epoch{}", data_.total_steps, data_.steps_per_epoch,
+            first_version_ > 0 ? fmt::format(", resumed at step {}", first_version_) : "");
+}
+
+/// One round of the coordinator, and what came of it.
+void CoordinatedRun::look() {
+  coordinator_.poll();
+  for (const parallel::Attendance& event : coordinator_.attendance()) tell(event);
+  for (const parallel::Applied& update : coordinator_.applied()) take(update);
+  if (coordinator_.evaluated()) tell(*coordinator_.evaluated());
+  if (!is_stopping_ && (is_stop_requested() || coordinator_.wants_stop())) {
+    is_stopping_ = true;
+    coordinator_.stop_granting();
+  }
+}
+
+void CoordinatedRun::take(const parallel::Applied& update) {
+  if (!update.is_finite)
+    diverged(fmt::format("the loss of batch {} on worker {} is NaN or Inf", update.batch, update.worker));
+  set_error_step(update.version);
+  step_ = update.version;
+  interval_.add(update);
+  audit(update);
+  if (!has_stepped_) log::info("first step  after {}", human_seconds(since_process_start_s()));
+  has_stepped_ = true;
+  if (is_due(data_.log_steps, update.version) || update.version == data_.total_steps) report();
+}
+
+/// Every sample of an epoch once: the sums that the workers report of what they used against the closed form.
+void CoordinatedRun::audit(const parallel::Applied& update) {
+  const std::int64_t epoch = update.batch / data_.steps_per_epoch;
+  auto& sums = audits_[epoch];
+  for (std::size_t i = 0; i < 3; ++i) sums[i] += update.index_sums[i];
+  if (sums[0] < static_cast<std::uint64_t>(data_.size)) return;
+  const auto expected = index_sums_of_epoch(data_.size);
+  if (sums != expected)
+    fail(ExitCode::internal,
+         "epoch {}: the workers together used {} samples of {}, check sums {} and {}, expected {} and {}: a sample was "
+         "missed or used twice",
+         epoch, sums[0], data_.size, sums[1], sums[2], expected[1], expected[2]);
+  audits_.erase(epoch);
+}
+
+/// What a resumed run had done of epochs that are not complete follows from the order of samples.
+void CoordinatedRun::audit_resumed() {
+  std::vector<std::int64_t> done = job_.done_beyond;
+  for (std::int64_t step = first_open_ / data_.steps_per_epoch * data_.steps_per_epoch; step < first_open_; ++step)
+    done.push_back(step);
+  for (std::int64_t step : done) {
+    const std::int64_t epoch = step / data_.steps_per_epoch;
+    const dataset::Permutation permutation(config_.run.seed, epoch, data_.size, config_.data.shuffle);
+    std::vector<std::int64_t> indices;
+    const std::int64_t end = data_.counter_of(step + 1, config_.data.batch) - epoch * data_.size;
+    for (std::int64_t i = data_.counter_of(step, config_.data.batch) - epoch * data_.size; i < end; ++i)
+      indices.push_back(permutation(i));
+    const auto sums = index_sums(indices);
+    for (std::size_t i = 0; i < 3; ++i) audits_[epoch][i] += sums[i];
+  }
+}
+
+void CoordinatedRun::tell(const parallel::Attendance& event) {
+  const int rank = job_.roles.rank_of_worker(event.worker);
+  if (event.is_back) log::warn("worker {} (rank {} on {}) is back", event.worker, rank, job_.world().host(rank));
+  else
+    log::warn("worker {} (rank {} on {}) is gone: silent for {:.1f} s; its batches go to others, {} of {} workers left",
+              event.worker, rank, job_.world().host(rank), event.silent_s, coordinator_.live(), job_.roles.workers);
+}
+
+void CoordinatedRun::tell(const parallel::Evaluated& result) {
+  is_evaluating_ = false;
+  if (result.rows == 0) return;  // cut short by a stop
+  evaluated_version_ = result.version;
+  const auto rows = static_cast<double>(result.rows);
+  const double loss = static_cast<double>(result.loss_units) * model::loss_unit / rows;
+  if (!result.is_finite) diverged("the loss on the test split is NaN or Inf");
+  std::string line = fmt::format("test        step {}  loss {:.5f}", result.version, loss);
+  MetricsLine metrics{{"step", result.version},
+                      {"epoch", static_cast<double>(result.version) / static_cast<double>(data_.steps_per_epoch)},
+                      {"split", std::string("test")},
+                      {"samples", result.rows},
+                      {"loss", loss}};
+  if (data_.has_labels) {
+    line += fmt::format("  accuracy {:.2f} %", 100 * static_cast<double>(result.correct) / rows);
+    metrics.emplace_back("accuracy", static_cast<double>(result.correct) / rows);
+  }
+  if (server_.model.network.top_k > 0)
+    metrics.emplace_back("top_k_accuracy", static_cast<double>(result.top_k_correct) / rows);
+  log::info("{}  (worker {})", line, result.worker);
+  metrics_.write(metrics);
+}
+
+void CoordinatedRun::report() {
+  const double seconds = std::max(interval_.watch.elapsed_s(), 1e-9);
+  const auto rows = static_cast<double>(std::max<std::int64_t>(interval_.rows, 1));
+  last_loss_ = static_cast<double>(interval_.loss_units) * model::loss_unit / rows;
+  const double epoch = static_cast<double>(step_) / static_cast<double>(data_.steps_per_epoch);
+  std::string line =
+      fmt::format("step {:>7}/{}  epoch {:6.2f}  loss {:.5f}", step_, data_.total_steps, epoch, last_loss_);
+  if (data_.has_labels)
+    line += fmt::format("  accuracy {:5.2f} %", 100 * static_cast<double>(interval_.correct) / rows);
+  line += fmt::format("  lr {:.3g}  {:.0f} samples/s  staleness p50 {} max {}  shares {} %", lr_,
+                      static_cast<double>(interval_.rows) / seconds, interval_.median_staleness(),
+                      interval_.largest_staleness(), interval_.shares());
+  if (coordinator_.lost() > 0) line += fmt::format("  gone {}", coordinator_.lost());
+  log::info("{}", line);
+  std::vector<std::string> histogram;
+  for (const auto& [value, count] : interval_.staleness) histogram.push_back(fmt::format("{}:{}", value, count));
+  MetricsLine metrics{{"step", step_},
+                      {"epoch", epoch},
+                      {"samples", data_.counter_of(step_, config_.data.batch)},
+                      {"loss", last_loss_},
+                      {"lr", lr_},
+                      {"samples_per_s", static_cast<double>(interval_.rows) / seconds},
+                      {"updates_per_s", static_cast<double>(interval_.updates) / seconds},
+                      {"staleness_p50", interval_.median_staleness()},
+                      {"staleness_max", interval_.largest_staleness()},
+                      {"staleness_histogram", join(histogram, " ")},
+                      {"worker_shares", interval_.shares()},
+                      {"workers_gone", static_cast<std::int64_t>(coordinator_.lost())}};
+  if (data_.has_labels) metrics.emplace_back("accuracy", static_cast<double>(interval_.correct) / rows);
+  if (data_.has_labels && server_.model.network.top_k > 0)
+    metrics.emplace_back("top_k_accuracy", static_cast<double>(interval_.top_k_correct) / rows);
+  metrics_.write(metrics);
+  interval_ = AsyncInterval{};
+  interval_.by_worker.resize(static_cast<std::size_t>(job_.roles.workers));
+  if (config_.run.max_loss > 0 && !(last_loss_ <= config_.run.max_loss))
+    diverged(fmt::format("the mean loss {} of the last interval is above run.max_loss {}", last_loss_,
+                         config_.run.max_loss));
+}
+
+/// A snapshot, once every server holds it, is evaluated by a worker and written by a thread beside the coordinator;
+/// then its place is free for the next.
+void CoordinatedRun::use_snapshot() {
+  if (saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) saving_.get();
+  if (is_evaluating_ || saving_.valid()) return;
+  const std::optional<parallel::Snapshot> snapshot = coordinator_.snapshot();
+  if (!snapshot) return;
+  has_snapshot_request_ = false;
+  const bool is_final = snapshot->version == version() && (book_.is_done() || is_stopping_);
+  const bool saves =
+      snapshot->version != saved_version_ && (is_final || is_due(data_.checkpoint_steps, snapshot->version));
+  const bool evaluates = data_.has_test && snapshot->version != evaluated_version_ && !is_stopping_ &&
+                         (is_final || is_due(data_.eval_steps, snapshot->version));
+  if (saves) {
+    start_save(*snapshot);
+  } else if (evaluates) {
+    is_evaluating_ = true;
+    coordinator_.evaluate_snapshot();
+  } else {
+    coordinator_.release_snapshot();
+  }
+}
+
+void CoordinatedRun::start_save(const parallel::Snapshot& snapshot) {
+  TrainableModel& model = server_.model;
+  std::vector<float> running(static_cast<std::size_t>(job_.shards.running));
+  for (int s = 0; s < job_.roles.servers; ++s) {
+    const Range range = job_.shards.ranges[static_cast<std::size_t>(s)];
+    std::vector<float> part(static_cast<std::size_t>(range.size()));
+    for (std::size_t k = 0; k <= model.optimizer_state.size(); ++k) {
+      coordinator_.read_snapshot(s, static_cast<int>(k), part);
+      const std::span<float> arena = k == 0 ? model.store->weights() : model.optimizer_state[k - 1];
+      for (std::int64_t i = 0; i < range.size(); ++i) {
+        const std::int64_t at = range.begin + i;
+        if (at < job_.shards.parameters) arena[static_cast<std::size_t>(at)] = part[static_cast<std::size_t>(i)];
+        else if (k == 0)
+          running[static_cast<std::size_t>(at - job_.shards.parameters)] = part[static_cast<std::size_t>(i)];
+      }
+    }
+  }
+  set_running(*model.store, running);
+  for (float w : model.store->weights())
+    if (!std::isfinite(w)) diverged("a weight is NaN or Inf");
+  CheckpointState state;
+  state.step = snapshot.version;
+  state.sample_counter = data_.counter_of(snapshot.first_open, config_.data.batch);
+  state.epoch = state.sample_counter / data_.size;
+  state.done_beyond = snapshot.committed_beyond;
+  state.sample_order = sample_order(config_, data_);
+  if (const auto sums = audits_.find(state.epoch);
+      sums != audits_.end() && state.done_beyond.empty() && snapshot.version == version())
+    for (std::size_t i = 0; i < 3; ++i) state.audit[i] = static_cast<std::int64_t>(sums->second[i]);
+  saved_version_ = snapshot.version;
+  saving_ = std::async(std::launch::async, [this, state = std::move(state)]() mutable {
+    CheckpointState full = gather_state(server_.model);
+    full.step = state.step;
+    full.sample_counter = state.sample_counter;
+    full.epoch = state.epoch;
+    full.audit = state.audit;
+    full.done_beyond = std::move(state.done_beyond);
+    full.sample_order = state.sample_order;
+    save_checkpoint(config_.run.directory, full, config_.checkpoint.keep);
+  });
+}
+
+/// All batches are in (or a stop has drained the leases) and the last version is evaluated and saved.
+bool CoordinatedRun::is_over() {
+  if (!book_.is_done() && !is_stopping_) return false;
+  if (!coordinator_.is_idle() || saving_.valid() || is_evaluating_) return false;
+  const bool is_saved = saved_version_ == version();
+  const bool is_evaluated = !data_.has_test || is_stopping_ || evaluated_version_ == version();
+  if (is_saved && is_evaluated) return true;
+  if (!has_snapshot_request_) {
+    coordinator_.request_snapshot();
+    has_snapshot_request_ = true;
+  }
+  return false;
+}
+
+void CoordinatedRun::end() {
+  if (coordinator_.lost() > 0) job_.session.set_ranks_lost();
+  coordinator_.end();
+}
+
+void CoordinatedRun::diverged(const std::string& how) {
+  if (saving_.valid()) saving_.wait();
+  end();
+  const std::string saved = saved_version_ >= 0 ? fmt::format("the checkpoint of step {} is good", saved_version_)
+                                                : "no checkpoint was written";
+  throw AgreedError(
+      ExitCode::diverged,
+      fmt::format("diverged at step {}: {}; {}; try a lower optimizer.lr, a smaller parallel.staleness, a "
+                  "warm-up or optimizer.clip_norm",
+                  version(), how, saved));
+}
+
+}  // namespace
+
+ExitCode coordinate(ServerRank& server, RunData& data) {
+  CoordinatedRun run(server, data);
+  return run.run();
+}
+
+}  // namespace muster::train

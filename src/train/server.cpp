@@ -1,0 +1,74 @@
+#include "train/server.hpp"
+
+#include "train/pause.hpp"
+
+#include <muster/base/error.hpp>
+
+#include <algorithm>
+
+namespace muster::train {
+namespace {
+
+/// Elements of a shard out of parameters followed by running values.
+std::vector<float> cut(const Range& shard, std::span<const float> parameters, std::span<const float> running) {
+  std::vector<float> part;
+  part.reserve(static_cast<std::size_t>(shard.size()));
+  const auto size = static_cast<std::int64_t>(parameters.size());
+  for (std::int64_t i = shard.begin; i < shard.end; ++i)
+    part.push_back(i < size ? parameters[static_cast<std::size_t>(i)] : running[static_cast<std::size_t>(i - size)]);
+  return part;
+}
+
+void follow(ServerRank& server) {
+  const double deadline_s = server.job.config().parallel.heartbeat_deadline_s;
+  IdlePause pause;
+  for (;;) {
+    if (server.shard->follow_log()) {
+      pause.reset();
+      continue;
+    }
+    const parallel::Ending ending = server.shard->look_up(deadline_s);
+    if (ending == parallel::Ending::ranks_lost) server.job.session.set_ranks_lost();
+    if (ending != parallel::Ending::none) return;
+    pause.take();
+  }
+}
+
+}  // namespace
+
+ServerRank::ServerRank(AsyncJob& its_job, const RunData& data)
+    : job(its_job), model(job.config(), 1, 0, data.size, job.threads()) {}
+
+std::vector<float> ServerRank::cut_weights() {
+  std::vector<float> running(static_cast<std::size_t>(job.shards.running));
+  copy_running(*model.store, running);
+  return cut(job.shards.ranges[static_cast<std::size_t>(job.world().rank())], model.store->weights(), running);
+}
+std::vector<float> ServerRank::cut_state(std::size_t slot) {
+  const std::vector<float> none(static_cast<std::size_t>(job.shards.running));
+  return cut(job.shards.ranges[static_cast<std::size_t>(job.world().rank())], model.optimizer_state[slot], none);
+}
+
+void ServerRank::start() {
+  shard = std::make_unique<parallel::ShardServer>(*job.window, job.roles, job.shards, job.world().rank(),
+                                                  *model.optimizer, model.runs, job.threads());
+  std::vector<std::vector<float>> state;
+  for (std::size_t slot = 0; slot < model.optimizer_state.size(); ++slot) state.push_back(cut_state(slot));
+  shard->start(job.first_step, cut_weights(), {state.begin(), state.end()});
+}
+
+ExitCode run_server(AsyncJob& job, RunData data) {
+  const auto none = job.world().split(-1, 0, "alone");  // collective with the workers, which go into groups of one
+  std::unique_ptr<ServerRank> server;
+  start_together(job, data, [&]() -> TrainableModel& {
+    server = std::make_unique<ServerRank>(job, data);
+    return server->model;
+  });
+  server->start();
+  job.world().barrier("start of the servers");
+  if (job.world().rank() == 0) return coordinate(*server, data);
+  follow(*server);
+  return ExitCode::done;
+}
+
+}  // namespace muster::train

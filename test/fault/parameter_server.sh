@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# The parameter-server strategy under faults: workers killed and paused, a server killed, a stop and a resume.
+source "$(dirname "$0")/../end2end/lib.sh"
+LIMIT_S=60
+launcher=$MUSTER_SOURCE/jobs/mpirun/muster-run
+
+cat >ps.yaml <<'EOC'
+run: {name: ps, seed: 3, steps: 600}
+parallel: {strategy: parameter_server, servers: 1, staleness: 4, heartbeat_deadline_s: 0.6, allow_oversubscribe: true}
+device: {threads: 1}
+data: {synthetic: {samples: 3000, test_samples: 300, classes: 3, shape: [64]}, batch: 30}
+model:
+  input: [64]
+  layers: [{dense: {units: 128}}, batch_norm, relu, {dense: {units: 3}}]
+  loss: softmax_cross_entropy
+optimizer: {momentum: {lr: 0.01}}
+checkpoint: {every: 200 steps, keep: 3}
+eval: {every: 300 steps}
+log: {every: 20 steps}
+EOC
+
+# rank_of_ RUN RANK: process of that rank of the job that trains in RUN
+rank_of_() {
+  local file
+  for file in /proc/[0-9]*/environ; do
+    { tr '\0' ' ' <"${file%environ}cmdline"; } 2>/dev/null | grep -q "run.directory=$1 " || continue
+    { tr '\0' ' ' <"${file%environ}cmdline"; } 2>/dev/null | grep -q "^$MUSTER " || continue
+    if { tr '\0' '\n' <"$file"; } 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then file=${file%/environ}; echo "${file#/proc/}"; return; fi
+  done
+}
+start_() { # RUN RANKS FLAGS...: in the background; waits until it trains
+  local run=$1 ranks=$2
+  shift 2
+  bash "$launcher" -n "$ranks" -- train ps.yaml --set run.directory="$run" "$@" >log 2>&1 &
+  job=$!
+  for _ in $(seq 300); do [ -s "$run/metrics.jsonl" ] && return; sleep 0.05; done
+  fail_case "the training in $run did not start"
+}
+await_() {
+  local end=$((SECONDS + LIMIT_S))
+  while kill -0 "$job" 2>/dev/null && [ "$SECONDS" -lt "$end" ]; do sleep 0.1; done
+  if kill -0 "$job" 2>/dev/null; then fail_case "no end within $LIMIT_S s"; kill -KILL "$job"; fi
+  wait "$job"
+  exit_code=$? output=$(cat log)
+}
+
+for servers in 1 2; do
+  for transport in shared general; do
+    case_ "$servers server(s), $transport windows: trains to its end, evaluates and saves"
+    ranks_ 4 "$MUSTER" train ps.yaml --set run.directory="plain$servers$transport" --set parallel.servers="$servers" --set parallel.transport="$transport"
+    expect_exit 0
+    expect_match 'test +step 600 '
+    expect_file "plain$servers$transport/checkpoints/step-00000600/manifest.json"
+    loss=$(grep -o '"loss":[^,]*' "plain$servers$transport/metrics.jsonl" | tail -n 1 | cut -d: -f2)
+    expect_equal "$(awk -v l="$loss" 'BEGIN { print (l < 0.2) }')" 1 "loss $loss below 0.2"
+  done
+done
+
+case_ 'eval reads what the servers have saved'
+run_ "$MUSTER" eval plain1shared
+expect_exit 0
+expect_contains 'step 600'
+
+case_ 'a killed worker: the others do its batches, every sample is used once'
+start_ killed 4 --set run.steps=6000 --set checkpoint.every=never --set eval.every=never
+victim=$(rank_of_ killed 2)
+expect_true test -n "$victim"
+[ -n "$victim" ] && kill -KILL "$victim"
+await_
+expect_exit 0
+expect_contains 'worker 1 (rank 2'
+expect_contains 'is gone'
+expect_contains 'done        6000 steps'
+
+case_ 'a paused worker is let in again'
+start_ paused 4 --set run.steps=30000 --set checkpoint.every=never --set eval.every=never --set log.every='1000 steps'
+victim=$(rank_of_ paused 3)
+expect_true test -n "$victim"
+[ -n "$victim" ] && { kill -STOP "$victim"; sleep 1.5; kill -CONT "$victim"; }
+await_
+expect_exit 0
+expect_contains 'worker 2 (rank 3'
+expect_contains 'is back'
+expect_contains 'done        30000 steps'
+
+case_ 'a killed server: code 6, named; the run resumes with another number of workers and servers'
+start_ server 4 --set parallel.servers=2 --set run.steps=100000
+for _ in $(seq 200); do compgen -G 'server/checkpoints/step-*' >/dev/null && break; sleep 0.05; done
+victim=$(rank_of_ server 1)
+expect_true test -n "$victim"
+[ -n "$victim" ] && kill -KILL "$victim"
+await_
+expect_exit 6
+expect_contains 'lost parameter server 1'
+step=$(find server/checkpoints -name 'step-*' | sort | tail -n 1 | sed 's/.*step-0*//')
+ranks_ 3 "$MUSTER" train ps.yaml --set run.directory=server --resume --set run.steps=$((step + 200))
+expect_exit 0
+expect_contains "resumed at step $step"
+expect_contains "done        $((step + 200)) steps"
+
+case_ 'a signal saves and gives 75; the resumed run ends at its step'
+start_ stopped 3 --set run.steps=1000000 --set checkpoint.every=never --set eval.every=never
+victim=$(rank_of_ stopped 2)
+kill -USR1 "$victim"
+await_
+expect_exit 75
+step=$(find stopped/checkpoints -name 'step-*' | sed 's/.*step-0*//')
+ranks_ 2 "$MUSTER" train ps.yaml --set run.directory=stopped --resume --set run.steps=$((step + 100))
+expect_exit 0
+expect_contains "done        $((step + 100)) steps"
+
+case_ 'the last worker gone: code 6'
+start_ last 2 --set run.steps=1000000
+victim=$(rank_of_ last 1)
+[ -n "$victim" ] && kill -KILL "$victim"
+await_
+expect_exit 6
+expect_contains 'lost the last worker'
+
+case_ 'a spare takes over from a worker that is gone'
+start_ spare 4 --set parallel.spares=1 --set run.steps=20000 --set checkpoint.every=never --set eval.every=never --set log.every='1000 steps'
+victim=$(rank_of_ spare 1)
+[ -n "$victim" ] && kill -KILL "$victim"
+await_
+expect_exit 0
+expect_contains 'is gone'
+expect_match 'shares 0/[1-9][0-9]*/[1-9]'
+
+case_ 'too few ranks, too many spares: usage errors'
+ranks_ 1 "$MUSTER" train ps.yaml --set run.directory=few
+expect_exit 2
+expect_contains 'leave no worker'
+ranks_ 3 "$MUSTER" train ps.yaml --set run.directory=few --set parallel.spares=2
+expect_exit 2
+expect_contains 'leave none to train'
+expect_no_file few
+
+case_ 'an exploding run ends with 7'
+ranks_ 3 "$MUSTER" train ps.yaml --set run.directory=boom --set optimizer.momentum.lr=1e12
+expect_exit 7
+expect_contains 'diverged'
+finish
