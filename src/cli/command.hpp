@@ -32,6 +32,7 @@ class Arguments {
   bool has(const std::string& name) const { return values_.count(name) > 0; }
   std::string text(const std::string& name) const { return values_[name].as<std::string>(); }
   std::vector<std::string> list(const std::string& name) const;
+  double number(const std::string& name) const { return values_[name].as<double>(); }
   int integer(const std::string& name) const { return values_[name].as<int>(); }
 
  private:

@@ -146,13 +146,16 @@ void Run::open_data() {
          data_->input_shape().text(), config_.model.input.text());
   const auto network = model::build_network(config_.model);
   has_labels_ = network.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
-  if (has_labels_ && is_rank_0()) dataset::check_labels(*data_, network.output[0]);
+  if (has_labels_ && is_rank_0()) dataset::check_labels(*data_, network.classes());
+  if (has_labels_ && data_->target_shape().elements() != network.targets_per_sample())
+    fail(ExitCode::data, "{}: {} labels per sample, but the network's output {} needs {}", data_->describe(),
+         data_->target_shape().elements(), network.output.text(), network.targets_per_sample());
   if (!has_labels_ && data_->target_shape().elements() != network.output.elements())
     fail(ExitCode::data, "{}: targets have shape {}, the network's output is {}", data_->describe(),
          data_->target_shape().text(), network.output.text());
   if (const auto test = dataset::open_test(config_.data, config_.run.seed)) {
     has_test_ = true;
-    if (has_labels_ && is_rank_0()) dataset::check_labels(*test, network.output[0]);
+    if (has_labels_ && is_rank_0()) dataset::check_labels(*test, network.classes());
     if (test->input_shape() != data_->input_shape())
       fail(ExitCode::data, "{}: samples have shape {}, those of the training split {}", test->describe(),
            test->input_shape().text(), data_->input_shape().text());
@@ -219,7 +222,8 @@ void Run::show_progress(const StepResult& result) {
 }
 
 void Run::report() {
-  const Interval interval = meter_.finish(world_, queue_->stall_s(), replica_->statistics->waited_s());
+  const Interval interval = meter_.finish(world_, queue_->stall_s(), replica_->statistics->waited_s(),
+                                          replica_->network.targets_per_sample());
   last_loss_ = interval.loss;
   check_weights();
   const double epoch = static_cast<double>(sample_counter_) / static_cast<double>(dataset_size_);
