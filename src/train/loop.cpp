@@ -10,6 +10,7 @@
 #include <muster/train/assemble.hpp>
 #include <muster/train/audit.hpp>
 #include <muster/train/evaluate.hpp>
+#include <muster/train/gpt2.hpp>
 #include <muster/train/meter.hpp>
 #include <muster/train/metrics.hpp>
 #include <muster/train/run_directory.hpp>
@@ -50,6 +51,7 @@ class Run {
  private:
   void start();
   void open_data();
+  void load_start();
   void restore();
   void describe();
   void run_step(const dataset::Batch& batch);
@@ -111,6 +113,7 @@ void Run::start() {
     log::open_file(directory() / "log.txt");
   });
   replica_->store->initialise(config_.run.seed);
+  if (!config_.model.weights.empty() && !flags_.is_resumed) together(world_, "start weights", [&] { load_start(); });
   if (flags_.is_resumed) together(world_, "resume", [&] { restore(); });
   together(world_, "metrics file", [&] {
     if (is_rank_0()) metrics_ = MetricsWriter(directory() / "metrics.jsonl", flags_.is_resumed ? step_ : -1);
@@ -167,6 +170,18 @@ void Run::open_data() {
   log_steps_ = interval_steps(config_.log.every, steps_per_epoch_);
   eval_steps_ = has_test_ ? interval_steps(config_.eval.every, steps_per_epoch_) : 0;
   checkpoint_steps_ = interval_steps(config_.checkpoint.every, steps_per_epoch_);
+}
+
+void Run::load_start() {
+  CheckpointState state;
+  state.weights = read_safetensors(config_.model.weights);
+  try {
+    if (is_gpt2(state.weights)) state.weights = from_gpt2(replica_->network, state.weights);
+    restore_weights(state, replica_->network, *replica_->store);
+  } catch (const Error& error) {
+    fail(error.code(), "model.weights {}: {}", config_.model.weights, error.what());
+  }
+  log::info("weights     from {}", config_.model.weights);
 }
 
 void Run::restore() {

@@ -123,6 +123,7 @@ struct ModelOptions {
   LayerList layers;
   device::LossSpec loss;
   int top_k = 0;  ///< also report top-k accuracy; 0: off
+  std::string weights = {};  ///< safetensors file to start from; "": the layers' own starts
 };
 
 }  // namespace muster::model

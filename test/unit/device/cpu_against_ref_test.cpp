@@ -232,7 +232,7 @@ TEST(CpuAgainstRef, PerPosition) {
   compare({"dense relu per position", DenseSpec{33, false, Activation::relu, true}, {{2, 17, 16}}});
   compare_both_modes({"layer norm per position", LayerNormSpec{1e-5f, true}, {{3, 5, 33}}});
   compare_both_modes({"rms norm", RmsNormSpec{}, {{3, 5, 33}}});
-  compare({"rms norm of one", RmsNormSpec{}, {{1, 1}}});
+  compare({"rms norm of one position", RmsNormSpec{}, {{1, 1, 3}}});
   compare({"rms norm [64, 512]", RmsNormSpec{}, {{64, 512}}});
   compare_both_modes({"swiglu", SwigluSpec{}, {{2, 3, 34}}});
   compare({"swiglu [64, 600]", SwigluSpec{}, {{64, 600}}});
