@@ -29,8 +29,8 @@ int run_export(const std::vector<std::string>& words) {
   std::vector<train::NamedTensor> tensors;
   const auto& params = trained->network.params;
   for (std::size_t p = 0; p < params.size(); ++p)
-    tensors.push_back({params[p].name, params[p].shape,
-                       trained->store->to_plain(static_cast<int>(p), trained->store->weights())});
+    tensors.push_back(
+        {params[p].name, params[p].shape, trained->store->to_plain(static_cast<int>(p), trained->store->weights())});
   if (names == "gpt2") {
     tensors = train::to_gpt2(trained->network, tensors);
   } else {

@@ -189,12 +189,12 @@ class Builder {
     const std::int64_t width = width_of(layer, input);
     std::int64_t hidden = options.hidden;
     if (hidden == 0) hidden = options.is_swiglu ? (8 * width / 3 + 7) / 8 * 8 : 4 * width;
-    int at = add_dense(part(layer, "up"), options.is_swiglu ? 2 * hidden : hidden, options.has_bias, options.weight,
-                       input);
+    int at =
+        add_dense(part(layer, "up"), options.is_swiglu ? 2 * hidden : hidden, options.has_bias, options.weight, input);
     if (options.is_swiglu) at = add_node(part(layer, "swiglu"), device::SwigluSpec{}, {at});
     else
-      at = add_node(part(layer, "gelu"),
-                    device::ActivationSpec{device::Activation::gelu, 0.01f, options.is_gelu_tanh}, {at});
+      at = add_node(part(layer, "gelu"), device::ActivationSpec{device::Activation::gelu, 0.01f, options.is_gelu_tanh},
+                    {at});
     return add_dense(part(layer, "down"), width, options.has_bias, options.projection, at);
   }
 
@@ -205,8 +205,7 @@ class Builder {
       return add_node(spec, device::LayerNormSpec{options.epsilon, true}, {from});
     };
     const auto join = [&](const char* dropout, const char* add, int branch, int stem) {
-      if (options.dropout > 0)
-        branch = visit(part(layer, dropout), DropoutLayer{{options.dropout, 0}}, branch);
+      if (options.dropout > 0) branch = visit(part(layer, dropout), DropoutLayer{{options.dropout, 0}}, branch);
       return add_node(part(layer, add), device::AddSpec{}, {branch, stem});
     };
     const int attended = visit(part(layer, "attention"), options.attention, norm("norm_1", input));
@@ -316,9 +315,8 @@ bool Network::is_first_user(int node, int param) const {
 }
 
 bool Network::is_tied(int param) const {
-  return std::count_if(nodes.begin(), nodes.end(), [&](const Node& n) {
-           return std::count(n.params.begin(), n.params.end(), param) > 0;
-         }) > 1;
+  return std::count_if(nodes.begin(), nodes.end(),
+                       [&](const Node& n) { return std::count(n.params.begin(), n.params.end(), param) > 0; }) > 1;
 }
 
 std::int64_t Network::targets_per_sample() const {

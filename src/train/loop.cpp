@@ -106,14 +106,14 @@ void Run::start() {
     schedule_ =
         std::make_unique<optim::Schedule>(config_.schedule, total_steps_, static_cast<double>(steps_per_epoch_));
   });
+  replica_->store->initialise(config_.run.seed);
+  if (!config_.model.weights.empty() && !flags_.is_resumed) together(world_, "start weights", [&] { load_start(); });
   together(world_, "run directory", [&] {
     if (!is_rank_0()) return;
     open_run_directory(directory(), flags_.is_resumed, flags_.is_forced);
     write_file_atomic(directory() / "config.yaml", loaded_.effective_yaml);
     log::open_file(directory() / "log.txt");
   });
-  replica_->store->initialise(config_.run.seed);
-  if (!config_.model.weights.empty() && !flags_.is_resumed) together(world_, "start weights", [&] { load_start(); });
   if (flags_.is_resumed) together(world_, "resume", [&] { restore(); });
   together(world_, "metrics file", [&] {
     if (is_rank_0()) metrics_ = MetricsWriter(directory() / "metrics.jsonl", flags_.is_resumed ? step_ : -1);
@@ -181,7 +181,6 @@ void Run::load_start() {
   } catch (const Error& error) {
     fail(error.code(), "model.weights {}: {}", config_.model.weights, error.what());
   }
-  log::info("weights     from {}", config_.model.weights);
 }
 
 void Run::restore() {
@@ -198,6 +197,7 @@ void Run::describe() {
   log::info("ranks       {} on {}, {} mode", world_.size(), world_.is_one_node() ? world_.host(0) : "several hosts",
             config_.run.reproducible);
   for (const std::string& line : replica_->describe()) log::info("{}", line);
+  if (!config_.model.weights.empty() && step_ == 0) log::info("weights     from {}", config_.model.weights);
   log::info("data        {}", queue_->dataset().describe());
   log::info("length      {} steps, {} per epoch{}", total_steps_, steps_per_epoch_,
             step_ > 0 ? fmt::format(", resumed at step {}", step_) : "");

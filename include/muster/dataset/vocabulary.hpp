@@ -1,6 +1,6 @@
-// Text to token ids and back. Three kinds: bytes (256 ids), characters (the code points of a text, in order), and GPT-2's
-// byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019) from its files vocab.json and merges.txt. A vocabulary
-// is stored with the tokens it made, as text.
+// Text to token ids and back. Three kinds: bytes (256 ids), characters (the code points of a text, in order), and
+// GPT-2's byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019) from its files vocab.json and merges.txt. A
+// vocabulary is stored with the tokens it made, as text.
 #pragma once
 
 #include <cstdint>

@@ -170,9 +170,9 @@ double forward_flops(const OpSpec& spec, const std::vector<Shape>& inputs);
 /// Losses. Values are sums over samples (never means); gradients are divided by the global count,
 /// RunContext::global_rows.
 ///  softmax_cross_entropy: logits [n, ..., classes], targets int32 [n, ...]: one label per position, a sample's loss is
-///  the mean over its positions; label_smoothing s: target = (1-s) onehot + s/classes. binary_cross_entropy: logits [n, k], targets float [n, k] in [0, 1]; sum over k of the sigmoid
-///  cross-entropy / k. mean_squared_error: predictions [n, k...], targets float of that shape; sum over k of (y - t)^2
-///  / k.
+///  the mean over its positions; label_smoothing s: target = (1-s) onehot + s/classes. binary_cross_entropy: logits [n,
+///  k], targets float [n, k] in [0, 1]; sum over k of the sigmoid cross-entropy / k. mean_squared_error: predictions
+///  [n, k...], targets float of that shape; sum over k of (y - t)^2 / k.
 struct LossSpec {
   enum class Kind : std::uint8_t { softmax_cross_entropy, binary_cross_entropy, mean_squared_error };
   Kind kind = Kind::softmax_cross_entropy;

@@ -87,9 +87,9 @@ struct AttentionLayer {
 
 /// Two dense layers with gelu or a gate between: "<name>.up", "<name>.down".
 struct MlpLayer {
-  bool is_swiglu = false;     ///< else gelu
-  bool is_gelu_tanh = true;   ///< the tanh approximation
-  std::int64_t hidden = 0;    ///< 0: 4 * width for gelu; 8/3 of the width, rounded up to a multiple of 8, for swiglu
+  bool is_swiglu = false;    ///< else gelu
+  bool is_gelu_tanh = true;  ///< the tanh approximation
+  std::int64_t hidden = 0;   ///< 0: 4 * width for gelu; 8/3 of the width, rounded up to a multiple of 8, for swiglu
   bool has_bias = true;
   Initializer weight{"normal", 0.02}, projection{"normal", 0.02};
 };
@@ -103,10 +103,10 @@ struct TransformerLayer {
   float dropout = 0.0f;  ///< of both branches' ends
 };
 
-using LayerOptions = std::variant<DenseLayer, Conv2dLayer, Pool2dLayer, BatchNormLayer, LayerNormLayer, ActivationLayer,
-                                  DropoutLayer, FlattenLayer, ReshapeLayer, ResidualLayer, BranchesLayer,
-                                  EmbeddingLayer, PositionalEmbeddingLayer, RmsNormLayer, SwigluLayer, AttentionLayer,
-                                  MlpLayer, TransformerLayer>;
+using LayerOptions =
+    std::variant<DenseLayer, Conv2dLayer, Pool2dLayer, BatchNormLayer, LayerNormLayer, ActivationLayer, DropoutLayer,
+                 FlattenLayer, ReshapeLayer, ResidualLayer, BranchesLayer, EmbeddingLayer, PositionalEmbeddingLayer,
+                 RmsNormLayer, SwigluLayer, AttentionLayer, MlpLayer, TransformerLayer>;
 
 /// One entry of the list. residual: branches[0] = main, branches[1] = shortcut (may be empty).
 struct LayerSpec {
@@ -122,7 +122,7 @@ struct ModelOptions {
   Shape input;  ///< of one sample, e.g. [1, 28, 28]
   LayerList layers;
   device::LossSpec loss;
-  int top_k = 0;  ///< also report top-k accuracy; 0: off
+  int top_k = 0;             ///< also report top-k accuracy; 0: off
   std::string weights = {};  ///< safetensors file to start from; "": the layers' own starts
 };
 

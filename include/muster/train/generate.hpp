@@ -19,8 +19,8 @@ struct GenerateOptions {
 };
 
 /// The text behind the prompt. Token t of the answer depends on the prompt, the options and the weights alone. Throws
-/// Error(usage) where prompt and answer are longer than the network's input or the network is no causal model of tokens,
-/// Error(data) where the vocabulary does not fit the network or the prompt has signs outside it.
+/// Error(usage) where prompt and answer are longer than the network's input or the network is no causal model of
+/// tokens, Error(data) where the vocabulary does not fit the network or the prompt has signs outside it.
 std::string generate(TrainedNetwork& trained, const dataset::Vocabulary& vocabulary, const GenerateOptions& options);
 
 /// Index of the drawn token. uniform: in [0, 1). Ties go to the lower index.

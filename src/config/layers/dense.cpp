@@ -34,8 +34,7 @@ std::vector<LayerType> dense_types() {
          key<D>(
              "per_position", [](D & d) -> auto& { return options_of<DenseLayer>(d).op.is_per_position; }, {},
              "apply to the last axis alone: [..., features] becomes [..., units]"),
-         tie_key(),
-         activation_key(),
+         tie_key(), activation_key(),
          initializer_key(
              "weight_init", [](D & d) -> auto& { return options_of<DenseLayer>(d).weight; }, "start of the weights"),
          initializer_key(

@@ -48,11 +48,11 @@ std::vector<LayerType> norm_types() {
           {{"layer_norm",
             "normalises each sample over all its axes (Ba et al. 2016)",
             {key<D>(
-                "epsilon", [](D & d) -> auto& { return options_of<LayerNormLayer>(d).op.epsilon; }, above(0),
-                "added to the variance"),
+                 "epsilon", [](D & d) -> auto& { return options_of<LayerNormLayer>(d).op.epsilon; }, above(0),
+                 "added to the variance"),
              key<D>(
-                "per_position", [](D & d) -> auto& { return options_of<LayerNormLayer>(d).op.is_per_position; }, {},
-                "over the last axis alone")},
+                 "per_position", [](D & d) -> auto& { return options_of<LayerNormLayer>(d).op.is_per_position; }, {},
+                 "over the last axis alone")},
             [](D& d) { d.spec.options = LayerNormLayer{}; }},
            [](const model::LayerSpec& spec) { return std::holds_alternative<LayerNormLayer>(spec.options); }},
           {{"rms_norm",

@@ -59,10 +59,10 @@ std::vector<LayerKey> attention_keys() {
 
 std::vector<LayerKey> mlp_keys() {
   return {word_key(
-              "kind", "gelu", "swiglu", [](D & d) -> bool& { return mlp(d).is_swiglu; },
+              "kind", "gelu", "swiglu", [](D& d) -> bool& { return mlp(d).is_swiglu; },
               "what stands between the two dense layers"),
           word_key(
-              "approximate", "none", "tanh", [](D & d) -> bool& { return mlp(d).is_gelu_tanh; },
+              "approximate", "none", "tanh", [](D& d) -> bool& { return mlp(d).is_gelu_tanh; },
               "gelu: none: with the error function; tanh: the approximation"),
           key<D>(
               "hidden", [](D & d) -> auto& { return mlp(d).hidden; }, at_least_or("auto", 1),
@@ -122,7 +122,7 @@ LayerType transformer_type() {
              std::vector<LayerKey>{
                  word_key(
                      "norm", "layer_norm", "rms_norm",
-                     [](D & d) -> bool& { return options_of<TransformerLayer>(d).is_rms_norm; }, "both norms"),
+                     [](D& d) -> bool& { return options_of<TransformerLayer>(d).is_rms_norm; }, "both norms"),
                  key<D>(
                      "epsilon", [](D & d) -> auto& { return options_of<TransformerLayer>(d).epsilon; }, above(0),
                      "of the norms"),
@@ -140,35 +140,34 @@ LayerType transformer_type() {
 }  // namespace
 
 std::vector<LayerType> sequence_types() {
-  return {
-      type_of<EmbeddingLayer>(
-          "embedding", "a trained vector per token id; its input is [positions]",
-          {key<D>(
-               "vocabulary", [](D & d) -> auto& { return options_of<EmbeddingLayer>(d).op.vocabulary; },
-               at_least_if_stated(1), "number of token ids")
-               .required(),
-           key<D>(
-               "width", [](D & d) -> auto& { return options_of<EmbeddingLayer>(d).op.width; }, at_least_if_stated(1),
-               "features per position")
-               .required(),
-           initializer_key(
-               "weight_init", [](D & d) -> auto& { return options_of<EmbeddingLayer>(d).weight; },
-               "start of the weights")}),
-      type_of<PositionalEmbeddingLayer>(
-          "positional_embedding", "adds a trained vector per position",
-          {key<D>(
-               "length", [](D & d) -> auto& { return options_of<PositionalEmbeddingLayer>(d).op.length; },
-               at_least_or("input", 1), "positions in the table"),
-           initializer_key(
-               "weight_init", [](D & d) -> auto& { return options_of<PositionalEmbeddingLayer>(d).weight; },
-               "start of the weights")}),
-      type_of<model::SwigluLayer>("swiglu", "silu(a) b for the halves a and b of the last axis (Shazeer 2020)", {}),
-      type_of<AttentionLayer>("multi_head_attention",
-                              "attention with its dense layers before and after (Vaswani et al. 2017)",
-                              joined(attention_keys(), dense_keys())),
-      type_of<MlpLayer>("mlp", "two dense layers per position with gelu or a gate between",
-                        joined(mlp_keys(), dense_keys())),
-      transformer_type()};
+  return {type_of<EmbeddingLayer>(
+              "embedding", "a trained vector per token id; its input is [positions]",
+              {key<D>(
+                   "vocabulary", [](D & d) -> auto& { return options_of<EmbeddingLayer>(d).op.vocabulary; },
+                   at_least_if_stated(1), "number of token ids")
+                   .required(),
+               key<D>(
+                   "width", [](D & d) -> auto& { return options_of<EmbeddingLayer>(d).op.width; },
+                   at_least_if_stated(1), "features per position")
+                   .required(),
+               initializer_key(
+                   "weight_init", [](D & d) -> auto& { return options_of<EmbeddingLayer>(d).weight; },
+                   "start of the weights")}),
+          type_of<PositionalEmbeddingLayer>(
+              "positional_embedding", "adds a trained vector per position",
+              {key<D>(
+                   "length", [](D & d) -> auto& { return options_of<PositionalEmbeddingLayer>(d).op.length; },
+                   at_least_or("input", 1), "positions in the table"),
+               initializer_key(
+                   "weight_init", [](D & d) -> auto& { return options_of<PositionalEmbeddingLayer>(d).weight; },
+                   "start of the weights")}),
+          type_of<model::SwigluLayer>("swiglu", "silu(a) b for the halves a and b of the last axis (Shazeer 2020)", {}),
+          type_of<AttentionLayer>("multi_head_attention",
+                                  "attention with its dense layers before and after (Vaswani et al. 2017)",
+                                  joined(attention_keys(), dense_keys())),
+          type_of<MlpLayer>("mlp", "two dense layers per position with gelu or a gate between",
+                            joined(mlp_keys(), dense_keys())),
+          transformer_type()};
 }
 
 }  // namespace muster::config

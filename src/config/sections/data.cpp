@@ -66,7 +66,7 @@ ConfigKey source_key(const std::string& path, SourceOptions& (*field)(Config&), 
       reading.problems.add(node.place, full, "expected a file, found none; add file: or files:");
     else if (!source.tokens.empty() && source.window == 0 && reading.problems.size() == before)
       reading.problems.add(node.place, full + ".window", "missing; tokens needs the ids per sample, as model.input");
-    else if (source.tokens.empty() && (node.find("window") || node.find("stride")))
+    else if (source.tokens.empty() && (source.window > 0 || source.stride > 0))
       reading.problems.add(node.place, full, "window and stride are for tokens: add tokens: <dataset>");
   };
   made.get = [field](const Config& config) -> std::optional<Node> {

@@ -47,8 +47,8 @@ std::string convert_text(const ConvertOptions& options) {
   const std::span<const std::int32_t> all(ids);
   hdf5::write_tokens(options.output, all.first(ids.size() - test), all.last(test), vocabulary->serialise(),
                      vocabulary->size(), options.is_forced);
-  return fmt::format("{}: train/tokens {}, test/tokens {}, vocabulary of {} {}", options.output, ids.size() - test, test,
-                     vocabulary->size(), options.encoding);
+  return fmt::format("{}: train/tokens {}, test/tokens {}, vocabulary of {} {}", options.output, ids.size() - test,
+                     test, vocabulary->size(), options.encoding);
 }
 
 }  // namespace muster::dataset

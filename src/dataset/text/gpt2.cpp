@@ -161,8 +161,10 @@ class Gpt2 : public Vocabulary {
     for (const std::string& part : parts) {
       const auto found = ids_.find(part);
       if (found == ids_.end())
-        fail(ExitCode::data, "merges.txt makes the token '{}', which vocab.json does not have: expected files that belong "
-             "together", part);
+        fail(ExitCode::data,
+             "merges.txt makes the token '{}', which vocab.json does not have: expected files that belong "
+             "together",
+             part);
       ids.push_back(found->second);
     }
     return ids;

@@ -8,8 +8,8 @@
 
 #include <muster/base/rng.hpp>
 
-#include <cmath>
 #include <omp.h>
+#include <cmath>
 
 namespace muster::device::cpu {
 namespace {
@@ -77,7 +77,8 @@ class Attention : public CpuOp {
     return ((b.sample * length_ + b.begin) * spec_.heads + b.head) * spec_.head_dim;
   }
   Matrix keys(const Block& b) const {
-    if (spec_.cache > 0) return {cache_.data() + b.sample * spec_.cache * cache_width() + kv_column(b.head), cache_width()};
+    if (spec_.cache > 0)
+      return {cache_.data() + b.sample * spec_.cache * cache_width() + kv_column(b.head), cache_width()};
     return {x() + b.sample * length_ * width_ + key_offset(b), width_};
   }
   Matrix values(const Block& b) const {
@@ -92,9 +93,7 @@ class Attention : public CpuOp {
     return spec_.is_causal ? context.position + b.begin + r + 1 : length_;
   }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)); }
-  float* thread_scratch() const {
-    return reinterpret_cast<float*>(scratch()) + omp_get_thread_num() * thread_floats_;
-  }
+  float* thread_scratch() const { return reinterpret_cast<float*>(scratch()) + omp_get_thread_num() * thread_floats_; }
   float* log_sums(const Block& b) const {
     return reinterpret_cast<float*>(saved(log_sums_at_)) + (b.sample * spec_.heads + b.head) * length_ + b.begin;
   }
@@ -111,8 +110,8 @@ class Attention : public CpuOp {
   /// scores [rows, seen] = scale q k^T
   void compute_scores(const Block& b, std::int64_t seen, float* scores) const {
     const Matrix k = keys(b);
-    dnnl::sgemm('N', 'T', b.rows(), seen, spec_.head_dim, scale(), x() + query_offset(b), width_, k.data, k.stride, 0.0f,
-                scores, seen);
+    dnnl::sgemm('N', 'T', b.rows(), seen, spec_.head_dim, scale(), x() + query_offset(b), width_, k.data, k.stride,
+                0.0f, scores, seen);
   }
 
   /// 1/(1 - rate) or 0 for the weights of row r, in `factors`.

@@ -1,5 +1,5 @@
-// Layer norm over plain samples or positions: one row at a time, sums in eight double lanes. Each thread sums the parameter
-// gradients of its rows; the threads' sums are added in order.
+// Layer norm over plain samples or positions: one row at a time, sums in eight double lanes. Each thread sums the
+// parameter gradients of its rows; the threads' sums are added in order.
 #include "device/cpu/adapter.hpp"
 #include "device/cpu/channel_loops.hpp"
 

@@ -27,8 +27,8 @@ class Loss : public LossOp {
                              scale / static_cast<double>(positions_));
         row_loss[n] = static_cast<float>(sum / static_cast<double>(positions_));
       } else {
-        row_loss[n] = regression_row(z + n * k_, static_cast<const float*>(targets) + n * k_,
-                                     dz ? dz + n * k_ : nullptr, scale);
+        row_loss[n] =
+            regression_row(z + n * k_, static_cast<const float*>(targets) + n * k_, dz ? dz + n * k_ : nullptr, scale);
       }
     }
   }

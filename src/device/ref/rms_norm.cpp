@@ -1,4 +1,5 @@
-// Normalisation by the root of the mean square of the last axis (Zhang and Sennrich 2019); the truth for other backends.
+// Normalisation by the root of the mean square of the last axis (Zhang and Sennrich 2019); the truth for other
+// backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {

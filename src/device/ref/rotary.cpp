@@ -23,8 +23,8 @@ class Rotary : public RefOp {
       for (std::int64_t h = 0; h < spec_.heads; ++h)
         for (std::int64_t i = 0; i < half; ++i) {
           const double position = static_cast<double>(context.position + at % length);
-          const double angle = position * std::pow(static_cast<double>(spec_.base),
-                                                   -static_cast<double>(i) / static_cast<double>(half));
+          const double angle =
+              position * std::pow(static_cast<double>(spec_.base), -static_cast<double>(i) / static_cast<double>(half));
           float* pair = to + at * width + h * spec_.head_dim + i;
           const double a = static_cast<double>(pair[0]), b = static_cast<double>(pair[half]);
           pair[0] = static_cast<float>(a * std::cos(angle) - sign * b * std::sin(angle));

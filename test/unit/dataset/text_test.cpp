@@ -47,7 +47,9 @@ TEST(Vocabulary, BytesAndCharacters) {
 struct SmallGpt2 {
   SmallGpt2() {
     int next = 0;
-    const auto add = [&](const std::string& token) { json += (next ? ", " : "{") + ("\"" + token + "\": ") + std::to_string(next), ++next; };
+    const auto add = [&](const std::string& token) {
+      json += (next ? ", " : "{") + ("\"" + token + "\": ") + std::to_string(next), ++next;
+    };
     const auto utf8 = [](int p) {
       return p < 0x80 ? std::string{static_cast<char>(p)}
                       : std::string{static_cast<char>(0xC0 | p >> 6), static_cast<char>(0x80 | (p & 0x3F))};
@@ -165,7 +167,8 @@ TEST_F(Text, StrideOneGivesEveryWindow) {
 TEST_F(Text, Refusals) {
   const auto error = [&] { return message_of([&] { convert(options_); }); };
   options_.encoding = "byte";
-  EXPECT_EQ(error(), "convert text: --encoding: expected bytes, characters or gpt2, found 'byte'; did you mean 'bytes'?");
+  EXPECT_EQ(error(),
+            "convert text: --encoding: expected bytes, characters or gpt2, found 'byte'; did you mean 'bytes'?");
   options_.encoding = "gpt2";
   EXPECT_EQ(error(), "convert text: gpt2 needs --vocabulary vocab.json and --merges merges.txt");
   options_.encoding = "bytes";

@@ -309,9 +309,9 @@ TEST(HandValues, EmbeddingsAndRotary) {
 }
 
 TEST(HandValues, Attention) {
-  // One head of one feature; position 0 sees itself. Position 1: q = ln 3, keys 1 and 0, so scores ln 3 and 0 and weights
-  // 3/4 and 1/4 of the values 4 and 8: 5. Backward with dy = [1 1]: dv = [1 + 3/4, 1/4], d weights = [4 8], their mean
-  // 5, d scores = [3/4 (4 - 5), 1/4 (8 - 5)].
+  // One head of one feature; position 0 sees itself. Position 1: q = ln 3, keys 1 and 0, so scores ln 3 and 0 and
+  // weights 3/4 and 1/4 of the values 4 and 8: 5. Backward with dy = [1 1]: dv = [1 + 3/4, 1/4], d weights = [4 8],
+  // their mean 5, d scores = [3/4 (4 - 5), 1/4 (8 - 5)].
   AttentionSpec spec;
   spec.head_dim = 1;
   const float q = 1.09861229f;

@@ -219,7 +219,11 @@ TEST(OpGradient, Attention) {
       spec.head_dim = 3;
       spec.is_causal = is_causal;
       spec.dropout = dropout;
-      check({fmt::format("attention, causal {}, dropout {}", is_causal, dropout), spec, {{2, 6, 24}}, false, 0.015625f,
+      check({fmt::format("attention, causal {}, dropout {}", is_causal, dropout),
+             spec,
+             {{2, 6, 24}},
+             false,
+             0.015625f,
              2e-3});
       check({"one position", spec, {{2, 1, 24}}, false, 0.015625f, 2e-3});
     }

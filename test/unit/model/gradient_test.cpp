@@ -220,8 +220,7 @@ TEST(Gradients, TiedWeightsSumTheirShares) {
     for (std::size_t p = 0; p < tied.network.params.size(); ++p) {
       const auto values = tied.store->to_plain(static_cast<int>(p), tied.store->weights());
       apart.store->from_plain(static_cast<int>(p), values, apart.store->weights());
-      if (p == 0)
-        apart.store->from_plain(static_cast<int>(tied.network.params.size()), values, apart.store->weights());
+      if (p == 0) apart.store->from_plain(static_cast<int>(tied.network.params.size()), values, apart.store->weights());
     }
     EXPECT_EQ(tied.forward(), apart.forward());
     tied.backward();

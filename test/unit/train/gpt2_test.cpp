@@ -1,5 +1,5 @@
-// A tiny GPT-2 against test/golden/gpt2.safetensors, which test/golden/gpt2.py writes with PyTorch: logits, loss and every
-// gradient, through the names and orders of Hugging Face's files; and the way back. Then drawing tokens.
+// A tiny GPT-2 against test/golden/gpt2.safetensors, which test/golden/gpt2.py writes with PyTorch: logits, loss and
+// every gradient, through the names and orders of Hugging Face's files; and the way back. Then drawing tokens.
 #include <gtest/gtest.h>
 
 #include <muster/base/error.hpp>
@@ -80,8 +80,8 @@ void check_on(const std::string& kind) {
   program.read_output(logits.data());
   expect_close(logits, named(expected, "golden.logits").values, "logits");
   const model::MicroBatchResult result = program.loss(context);
-  EXPECT_NEAR(static_cast<double>(result.loss_units) * model::loss_unit / 2,
-              named(expected, "golden.loss").values[0], 2e-6);
+  EXPECT_NEAR(static_cast<double>(result.loss_units) * model::loss_unit / 2, named(expected, "golden.loss").values[0],
+              2e-6);
   for (std::size_t s = 0; s < program.backward_segments().size(); ++s) program.backward(s, context, [] {});
 
   std::vector<NamedTensor> weights, grads;
@@ -125,7 +125,8 @@ TEST(Gpt2, SaysWhatDoesNotFit) {
   EXPECT_EQ(message_of([&] { from_gpt2(network, tensors); }),
             "expected the tensor 'h.1.attn.c_attn.weight' with shape [8, 24] for 'block_2.attention.qkv.weight', found "
             "[24, 8]");
-  EXPECT_EQ(message_of([&] { from_gpt2(network, {}); }), "expected the tensor 'wte.weight' for 'tokens.weight', found none");
+  EXPECT_EQ(message_of([&] { from_gpt2(network, {}); }),
+            "expected the tensor 'wte.weight' for 'tokens.weight', found none");
   model::ModelOptions other = tiny();
   other.layers.insert(other.layers.begin() + 4, other.layers[4]);
   other.layers[4].name = "second";
