@@ -12,7 +12,9 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> table{
       {"train", "CONFIG", "train the network of a config on the ranks of this job", run_train},
       {"eval", "RUN", "evaluate a run's newest checkpoint", run_eval},
-      {"predict", "RUN INPUT", "apply a run's network to the samples of an HDF5 file", run_predict},
+      {"predict", "RUN [INPUT]", "apply a run's network to the samples of an HDF5 file, or continue a text",
+       run_predict},
+      {"export", "RUN FILE", "write a run's weights as safetensors, also under the names of GPT-2", run_export},
       {"check", "CONFIG", "validate a config, also for a number of ranks, without running it", run_check},
       {"convert", "FORMAT", "turn idx, CIFAR, CSV, npy or raw files into HDF5", run_convert},
       {"inspect", "FILE", "show what an HDF5 file holds", run_inspect},

@@ -32,6 +32,7 @@ class Arguments {
   bool has(const std::string& name) const { return values_.count(name) > 0; }
   std::string text(const std::string& name) const { return values_[name].as<std::string>(); }
   std::vector<std::string> list(const std::string& name) const;
+  double number(const std::string& name) const { return values_[name].as<double>(); }
   int integer(const std::string& name) const { return values_[name].as<int>(); }
 
  private:
@@ -42,6 +43,7 @@ class Arguments {
 int run_train(const std::vector<std::string>& arguments);
 int run_eval(const std::vector<std::string>& arguments);
 int run_predict(const std::vector<std::string>& arguments);
+int run_export(const std::vector<std::string>& arguments);
 int run_check(const std::vector<std::string>& arguments);
 int run_convert(const std::vector<std::string>& arguments);
 int run_inspect(const std::vector<std::string>& arguments);

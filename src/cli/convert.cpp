@@ -41,10 +41,14 @@ int run_convert(const std::vector<std::string>& words) {
       "dtype", po::value<std::string>()->default_value("uint8"), "raw: uint8 or float32")(
       "label-column", po::value<std::string>()->default_value("first"), "csv: first, last or a header name")(
       "deflate", po::value<int>()->default_value(0), "0: contiguous (fastest to read); 1-9: chunked and compressed")(
-      "force", "overwrite an existing output");
+      "encoding", po::value<std::string>()->default_value("characters"), "text: bytes, characters or gpt2")(
+      "vocabulary", po::value<std::string>()->default_value(""), "text, gpt2: the file vocab.json")(
+      "merges", po::value<std::string>()->default_value(""), "text, gpt2: the file merges.txt")(
+      "test-share", po::value<double>()->default_value(0.0),
+      "text: this share of the text, from its end, becomes test/tokens")("force", "overwrite an existing output");
   const Arguments arguments("convert", {"FORMAT"}, flags, words);
   if (arguments.is_help()) {
-    std::cout << "FORMAT is one of idx, cifar10, cifar100, csv, npy, raw.\n";
+    std::cout << "FORMAT is one of idx, cifar10, cifar100, csv, npy, raw, text.\n";
     return 0;
   }
   if (!arguments.has("input"))
@@ -64,6 +68,10 @@ int run_convert(const std::vector<std::string>& words) {
   options.dtype = arguments.text("dtype");
   options.label_column = arguments.text("label-column");
   options.deflate = arguments.integer("deflate");
+  options.encoding = arguments.text("encoding");
+  options.vocabulary = arguments.text("vocabulary");
+  options.merges = arguments.text("merges");
+  options.test_share = arguments.number("test-share");
   options.is_forced = arguments.has("force");
   std::cout << dataset::convert(options) << "\n";
   return 0;

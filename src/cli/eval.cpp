@@ -48,6 +48,9 @@ int run_eval(const std::vector<std::string>& words) {
             fail(ExitCode::usage, "eval: the run's config has no data.test; give one with --set data.test=FILE");
         });
         session.set_deadline(trained->loaded.config.run.deadline_s);
+        if (wants_confusion && trained->network.targets_per_sample() > 1)
+          fail(ExitCode::usage, "eval: --confusion is for one label per sample, this network has {}",
+               trained->network.targets_per_sample());
         train::Evaluator evaluator(trained->loaded.config, trained->network, *trained->backend, *trained->store,
                                    session.world(), trained->threads);
         result = evaluator.run(wants_confusion);
@@ -58,7 +61,7 @@ int run_eval(const std::vector<std::string>& words) {
         if (trained->network.top_k > 0)
           line += fmt::format("  top-{} {:.2f} %", trained->network.top_k, 100 * result.top_k_accuracy);
         log::info("{}", line);
-        if (wants_confusion && has_labels) print_confusion(result.confusion, trained->network.output[0]);
+        if (wants_confusion && has_labels) print_confusion(result.confusion, trained->network.classes());
         return ExitCode::done;
       },
       [] { return std::string(); });

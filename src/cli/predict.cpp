@@ -1,10 +1,12 @@
-// `muster predict`: a run's network on the samples of an HDF5 file; one CSV line per sample. Runs as one process.
+// `muster predict`: a run's network on the samples of an HDF5 file, one CSV line per sample; or on a text, which it
+// continues. Runs as one process.
 #include "cli/command.hpp"
 #include "cli/session_command.hpp"
 
 #include <muster/base/error.hpp>
 #include <muster/base/file.hpp>
 #include <muster/dataset/batch_queue.hpp>
+#include <muster/train/generate.hpp>
 #include <muster/train/restore.hpp>
 #include <muster/train/together.hpp>
 
@@ -72,25 +74,44 @@ std::string predict(train::TrainedNetwork& trained, std::unique_ptr<dataset::Dat
   return text.str();
 }
 
+std::string continue_text(train::TrainedNetwork& trained, const Arguments& arguments) {
+  train::GenerateOptions options;
+  options.prompt = arguments.text("prompt");
+  options.tokens = arguments.integer("tokens");
+  options.temperature = arguments.number("temperature");
+  options.top_k = arguments.integer("top-k");
+  options.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
+  const auto vocabulary = dataset::parse_vocabulary(dataset::read_vocabulary(trained.loaded.config.data));
+  return options.prompt + train::generate(trained, *vocabulary, options) + "\n";
+}
+
+std::string predict_file(train::TrainedNetwork& trained, const Arguments& arguments) {
+  const auto& data = trained.loaded.config.data;
+  dataset::SourceOptions source;
+  source.files = {arguments.text("[INPUT]")};
+  source.inputs =
+      arguments.has("inputs") ? arguments.text("inputs") : (data.test.is_set() ? data.test.inputs : data.train.inputs);
+  return predict(trained, dataset::open_inputs(source));
+}
+
 void predict_to_output(const Arguments& arguments) {
   if (arguments.integer("step") < -1)
     fail(ExitCode::usage, "--step: expected a step, found {}", arguments.integer("step"));
+  if (arguments.has("prompt") == arguments.has("[INPUT]"))
+    fail(ExitCode::usage, "predict: expected INPUT or --prompt, found {}; see muster predict --help",
+         arguments.has("prompt") ? "both" : "neither");
   const auto trained = train::restore_network(arguments.text("RUN"), arguments.list("set"), arguments.integer("step"),
                                               static_cast<int>(std::thread::hardware_concurrency()));
-  const auto& data = trained->loaded.config.data;
-  dataset::SourceOptions source;
-  source.files = {arguments.text("INPUT")};
-  source.inputs =
-      arguments.has("inputs") ? arguments.text("inputs") : (data.test.is_set() ? data.test.inputs : data.train.inputs);
-  const std::string csv = predict(*trained, dataset::open_inputs(source));
+  const std::string text =
+      arguments.has("prompt") ? continue_text(*trained, arguments) : predict_file(*trained, arguments);
   if (!arguments.has("output")) {
-    std::cout << csv;
+    std::cout << text;
     return;
   }
   const std::filesystem::path output = arguments.text("output");
   if (std::filesystem::exists(output) && !std::filesystem::is_regular_file(output))
     fail(ExitCode::usage, "--output: expected a file or a free name, found {}", output.string());
-  write_file_atomic(output, csv, static_cast<int>(ExitCode::data));
+  write_file_atomic(output, text, static_cast<int>(ExitCode::data));
 }
 
 }  // namespace
@@ -102,8 +123,13 @@ int run_predict(const std::vector<std::string>& words) {
       "step", po::value<int>()->default_value(-1), "the checkpoint of this step instead of the newest")(
       "inputs", po::value<std::string>(),
       "path of the input dataset inside the file (default: as in the run's data.test or data.train)")(
-      "output", po::value<std::string>(), "write the CSV there instead of to the terminal");
-  const Arguments arguments("predict", {"RUN", "INPUT"}, flags, words);
+      "output", po::value<std::string>(), "write the CSV there instead of to the terminal")(
+      "prompt", po::value<std::string>(), "a text to continue, in place of INPUT")(
+      "tokens", po::value<int>()->default_value(100), "--prompt: tokens to add")(
+      "temperature", po::value<double>()->default_value(1.0), "--prompt: 0: always the likeliest token")(
+      "top-k", po::value<int>()->default_value(0), "--prompt: draw among the k likeliest tokens; 0: among all")(
+      "seed", po::value<int>()->default_value(0), "--prompt: of the draws");
+  const Arguments arguments("predict", {"RUN", "[INPUT]"}, flags, words);
   if (arguments.is_help()) return 0;
   return with_session(
       [&](comm::Session& session) {

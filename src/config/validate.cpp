@@ -157,6 +157,8 @@ class Validator {
     const auto& t = c_.data.transforms;
     const Shape& input = c_.model.input;
     if (input.rank() == 0) return;
+    if (t.normalise && !c_.data.train.tokens.empty())
+      add({"data.transforms"}, "normalise: token ids stay as they are; remove it");
     if ((t.random_crop || t.horizontal_flip || t.cutout) && input.rank() != 3)
       add({"data.transforms"},
           fmt::format("augmentation expects images [channels, height, width], found model.input {}", input.text()));

@@ -41,9 +41,24 @@ std::array<std::int64_t, 2> window_outputs(const char* op, const Spec& spec,
   return out;
 }
 
-Shape shape_of(const DenseSpec& s, const std::vector<Shape>&) {
+/// x with another last extent.
+Shape with_last(const Shape& x, std::int64_t extent) {
+  Shape out = x;
+  out[out.rank() - 1] = extent;
+  return out;
+}
+
+std::int64_t last_of(const Shape& x) { return x[x.rank() - 1]; }
+
+void expect_axes(const char* op, const Shape& x, std::size_t at_least, const char* wanted) {
+  if (x.rank() < at_least) fail(ExitCode::usage, "{} expects {}, found {}", op, wanted, x.text());
+}
+
+Shape shape_of(const DenseSpec& s, const std::vector<Shape>& in) {
   if (s.units < 1) fail(ExitCode::usage, "dense: units: expected at least 1, found {}", s.units);
-  return {s.units};
+  if (!s.is_per_position) return {s.units};
+  expect_axes("dense", in[0], 1, "[..., features]");
+  return with_last(in[0], s.units);
 }
 
 Shape shape_of(const Conv2dSpec& s, const std::vector<Shape>& in) {
@@ -76,7 +91,14 @@ Shape shape_of(const BatchNormSpec& s, const std::vector<Shape>& in) {
   if (s.group < 0) fail(ExitCode::usage, "batch_norm: group: expected 0 (global) or more samples, found {}", s.group);
   return in[0];
 }
-Shape shape_of(const LayerNormSpec&, const std::vector<Shape>& in) { return in[0]; }
+Shape shape_of(const LayerNormSpec& s, const std::vector<Shape>& in) {
+  if (s.is_per_position) expect_axes("layer_norm", in[0], 1, "[..., features]");
+  return in[0];
+}
+Shape shape_of(const RmsNormSpec&, const std::vector<Shape>& in) {
+  expect_axes("rms_norm", in[0], 1, "[..., features]");
+  return in[0];
+}
 Shape shape_of(const ActivationSpec&, const std::vector<Shape>& in) { return in[0]; }
 Shape shape_of(const DropoutSpec& s, const std::vector<Shape>& in) {
   if (!(s.rate >= 0 && s.rate < 1)) fail(ExitCode::usage, "dropout: rate: expected 0 <= rate < 1, found {}", s.rate);
@@ -112,9 +134,66 @@ Shape shape_of(const ReshapeSpec& s, const std::vector<Shape>& in) {
   return s.sample_shape;
 }
 
+constexpr std::int64_t most_token_ids = std::int64_t{1} << 24;  // every whole number below is a float
+
+Shape shape_of(const EmbeddingSpec& s, const std::vector<Shape>& in) {
+  if (s.vocabulary < 1 || s.vocabulary > most_token_ids || s.width < 1)
+    fail(ExitCode::usage, "embedding: expected 1 <= vocabulary <= {} and width >= 1, found {} and {}", most_token_ids,
+         s.vocabulary, s.width);
+  if (in[0].rank() != 1) fail(ExitCode::usage, "embedding expects token ids [positions], found {}", in[0].text());
+  return {in[0][0], s.width};
+}
+
+void expect_sequence(const char* op, const Shape& x) {
+  if (x.rank() != 2) fail(ExitCode::usage, "{} expects [positions, features], found {}", op, x.text());
+}
+
+Shape shape_of(const PositionalEmbeddingSpec& s, const std::vector<Shape>& in) {
+  expect_sequence("positional_embedding", in[0]);
+  if (s.length < in[0][0])
+    fail(ExitCode::usage, "positional_embedding: length {} is below the {} positions of its input {}", s.length,
+         in[0][0], in[0].text());
+  return in[0];
+}
+
+Shape shape_of(const RotarySpec& s, const std::vector<Shape>& in) {
+  expect_sequence("rotary", in[0]);
+  if (s.heads < 1 || s.head_dim < 2 || s.head_dim % 2 != 0)
+    fail(ExitCode::usage, "rotary: expected at least one head of an even number of features, found {} of {}", s.heads,
+         s.head_dim);
+  if (s.heads * s.head_dim > in[0][1])
+    fail(ExitCode::usage, "rotary: {} heads of {} features do not fit into {}", s.heads, s.head_dim, in[0].text());
+  if (!(s.base > 1)) fail(ExitCode::usage, "rotary: base: expected more than 1, found {}", s.base);
+  return in[0];
+}
+
+Shape shape_of(const AttentionSpec& s, const std::vector<Shape>& in) {
+  expect_sequence("attention", in[0]);
+  if (s.heads < 1 || s.kv_heads < 1 || s.head_dim < 1 || s.heads % s.kv_heads != 0)
+    fail(ExitCode::usage, "attention: the number of key/value heads must divide that of heads, found {} and {}",
+         s.kv_heads, s.heads);
+  const std::int64_t features = (s.heads + 2 * s.kv_heads) * s.head_dim;
+  if (in[0][1] != features)
+    fail(ExitCode::usage, "attention: {} heads and {} key/value heads of {} features need {} in all, found {}", s.heads,
+         s.kv_heads, s.head_dim, features, in[0].text());
+  if (!(s.dropout >= 0 && s.dropout < 1))
+    fail(ExitCode::usage, "attention: dropout: expected 0 <= dropout < 1, found {}", s.dropout);
+  if (s.cache > 0 && (!s.is_causal || s.cache < in[0][0]))
+    fail(ExitCode::usage, "attention: a cache of {} positions needs causal attention over at most as many, found {}",
+         s.cache, s.is_causal ? in[0].text() : "attention that is not causal");
+  return {in[0][0], s.heads * s.head_dim};
+}
+
+Shape shape_of(const SwigluSpec&, const std::vector<Shape>& in) {
+  expect_axes("swiglu", in[0], 1, "[..., 2 features]");
+  if (last_of(in[0]) % 2 != 0)
+    fail(ExitCode::usage, "swiglu expects an even last extent (gates and values), found {}", in[0].text());
+  return with_last(in[0], last_of(in[0]) / 2);
+}
+
 using Params = std::vector<ParamShape>;
 Params params_of(const DenseSpec& s, const std::vector<Shape>& in) {
-  Params params{{"weight", {s.units, in[0].elements()}}};
+  Params params{{"weight", {s.units, s.is_per_position ? last_of(in[0]) : in[0].elements()}}};
   if (s.has_bias) params.push_back({"bias", {s.units}});
   return params;
 }
@@ -126,7 +205,15 @@ Params params_of(const Conv2dSpec& s, const std::vector<Shape>& in) {
 Params params_of(const BatchNormSpec&, const std::vector<Shape>& in) {
   return {{"gamma", {in[0][0]}}, {"beta", {in[0][0]}}};
 }
-Params params_of(const LayerNormSpec&, const std::vector<Shape>& in) { return {{"gamma", in[0]}, {"beta", in[0]}}; }
+Params params_of(const LayerNormSpec& s, const std::vector<Shape>& in) {
+  const Shape shape = s.is_per_position ? Shape{last_of(in[0])} : in[0];
+  return {{"gamma", shape}, {"beta", shape}};
+}
+Params params_of(const RmsNormSpec&, const std::vector<Shape>& in) { return {{"gamma", {last_of(in[0])}}}; }
+Params params_of(const EmbeddingSpec& s, const std::vector<Shape>&) { return {{"weight", {s.vocabulary, s.width}}}; }
+Params params_of(const PositionalEmbeddingSpec& s, const std::vector<Shape>& in) {
+  return {{"weight", {s.length, in[0][1]}}};
+}
 template <class Other>
 Params params_of(const Other&, const std::vector<Shape>&) {
   return {};
@@ -138,6 +225,10 @@ double flops_of(const DenseSpec& s, const std::vector<Shape>& in) {
 double flops_of(const Conv2dSpec& s, const std::vector<Shape>& in) {
   const Shape out = shape_of(s, in);
   return 2.0 * static_cast<double>(out.elements() * (in[0][0] / s.groups) * s.kernel[0] * s.kernel[1]);
+}
+double flops_of(const AttentionSpec& s, const std::vector<Shape>& in) {  // two products over all pairs of positions
+  const double t = static_cast<double>(in[0][0]), pairs = s.is_causal ? t * (t + 1) / 2 : t * t;
+  return 4.0 * pairs * static_cast<double>(s.heads * s.head_dim);
 }
 template <class Other>
 double flops_of(const Other&, const std::vector<Shape>&) {
@@ -160,6 +251,12 @@ struct NameOf {
   std::string operator()(const AddSpec&) const { return "add"; }
   std::string operator()(const ConcatSpec&) const { return "concat"; }
   std::string operator()(const ReshapeSpec&) const { return "reshape"; }
+  std::string operator()(const EmbeddingSpec&) const { return "embedding"; }
+  std::string operator()(const PositionalEmbeddingSpec&) const { return "positional_embedding"; }
+  std::string operator()(const RotarySpec&) const { return "rotary"; }
+  std::string operator()(const AttentionSpec&) const { return "attention"; }
+  std::string operator()(const RmsNormSpec&) const { return "rms_norm"; }
+  std::string operator()(const SwigluSpec&) const { return "swiglu"; }
 };
 
 }  // namespace

@@ -11,11 +11,13 @@ namespace muster::model {
 
 inline constexpr int no_storage = -1;
 
-/// After the op's backward: destination += source (the second and later readers of a value add their share).
+/// After the op's backward: destination += source (the second and later readers of a value add their share; the first
+/// user of a tied parameter adds the shares of the others, which ran before it).
 struct Accumulation {
   int destination;  // storages
   int source;
   device::TensorDesc desc;
+  int param = -1;  // the destination is this parameter's gradient
 };
 
 struct Program::Compiled {
@@ -29,6 +31,7 @@ struct Program::Compiled {
   int working_grad =
       no_storage;  // what the op gets: output_grad, or a copy of it where the op writes into it and others read it
   std::vector<int> input_grads;
+  std::vector<int> param_grads;  // no_storage: the slice of the gradient arena; else the share of a tied parameter
   int saved = no_storage;
   std::vector<Accumulation> accumulations;
   std::span<double> forward_statistics;

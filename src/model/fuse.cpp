@@ -33,7 +33,8 @@ class Fuser {
 
   /// dense takes [n, ...] as it is: a reshape that only feeds it is not needed.
   void join_flatten(int i) {
-    if (!std::holds_alternative<DenseSpec>(node(i).spec)) return;
+    const auto* dense = std::get_if<DenseSpec>(&node(i).spec);
+    if (!dense || dense->is_per_position) return;
     const int source = node(i).inputs[0];
     if (source == network_input || !std::holds_alternative<ReshapeSpec>(node(source).spec) || readers(source) != 1)
       return;

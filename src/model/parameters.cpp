@@ -17,8 +17,9 @@ bool ends_with_any(const std::string& name, const std::vector<std::string>& endi
 ParameterStore::ParameterStore(const Network& network, device::Backend& backend, std::vector<device::TensorDesc> descs)
     : network_(network), backend_(backend), descs_(std::move(descs)), slices_(network.params.size()) {
   MUSTER_CHECK_EQ(descs_.size(), network_.params.size());
-  for (auto node = network_.nodes.rbegin(); node != network_.nodes.rend(); ++node) {  // the order of the backward pass
-    for (int param : node->params) {
+  for (int node = static_cast<int>(network_.nodes.size()) - 1; node >= 0; --node) {  // the order of the backward pass
+    for (int param : network_.nodes[static_cast<std::size_t>(node)].params) {
+      if (!network_.is_first_user(node, param)) continue;  // tied: its gradient is complete with the first user's
       const auto p = static_cast<std::size_t>(param);
       const std::int64_t count = descs_[p].padded_elements();
       slices_[p] = {elements_, elements_ + count};

@@ -21,9 +21,7 @@ Program::Program(const Network& network, device::Backend& backend, const Program
   loss_op_ = backend_.make_loss(network_.loss, ops_.back()->op->output(), options_.threads);
   row_loss_.resize(static_cast<std::size_t>(options_.rows));
   plain_output_.resize(static_cast<std::size_t>(network_.output.elements() * options_.rows));
-  const bool is_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
-  const std::int64_t targets = is_labels ? 1 : network_.output.elements();
-  targets_.resize(static_cast<std::size_t>(targets * options_.rows) * 4);
+  targets_.resize(static_cast<std::size_t>(network_.targets_per_sample() * options_.rows) * 4);
 }
 
 Program::~Program() = default;
@@ -42,8 +40,13 @@ void Program::make_ops(const std::vector<device::TensorDesc>& fixed_params) {
       request.wants_input_grad.push_back(wants && options_.is_training);
       is_trained = is_trained || wants;
     }
-    for (int param : node.params)
-      if (!fixed_params.empty()) request.fixed_params.push_back(fixed_params[static_cast<std::size_t>(param)]);
+    const bool has_tied =
+        std::any_of(node.params.begin(), node.params.end(), [&](int param) { return network_.is_tied(param); });
+    for (int param : node.params) {
+      const auto p = static_cast<std::size_t>(param);
+      if (!fixed_params.empty()) request.fixed_params.push_back(fixed_params[p]);
+      else if (has_tied) request.fixed_params.push_back({network_.params[p].shape, DType::f32, nullptr});
+    }
     request.is_training = options_.is_training;
     request.is_deterministic = options_.is_deterministic;
     request.threads = options_.threads;
@@ -130,7 +133,7 @@ void Program::plan_backward(const ParameterStore& store) {
       if (phase + 1 < phases) end_segment(c.backward_statistics, finished - announced >= options_.bucket_elements);
     }
     for (int param : network_.nodes[static_cast<std::size_t>(node)].params)
-      finished = std::max(finished, store.slice(param).end);
+      if (network_.is_first_user(node, param)) finished = std::max(finished, store.slice(param).end);
     if (finished - announced >= options_.bucket_elements) end_segment({}, true);
   }
   finished = store.elements();
@@ -169,9 +172,9 @@ void Program::backward(std::size_t segment, const device::RunContext& context, c
 namespace {
 
 /// Adds to `result` how often the right class is the largest, or among the k largest, of each row. Ties count against.
-void count_correct(const float* rows, const std::int32_t* labels, std::int64_t classes, int top_k,
+void count_correct(const float* rows, const std::int32_t* labels, std::int64_t count, std::int64_t classes, int top_k,
                    MicroBatchResult& result) {
-  for (std::int64_t r = 0; r < result.rows; ++r) {
+  for (std::int64_t r = 0; r < count; ++r) {
     const float* row = rows + r * classes;
     const float right = row[labels[r]];
     std::int64_t not_smaller = 0;  // others at least as large; NaN anywhere makes the row wrong
@@ -198,8 +201,8 @@ MicroBatchResult Program::loss(const device::RunContext& context) {
       read_output(plain_output_.data());
       rows = plain_output_.data();
     }
-    count_correct(rows, reinterpret_cast<const std::int32_t*>(targets_.data()), network_.output[0], network_.top_k,
-                  result);
+    count_correct(rows, reinterpret_cast<const std::int32_t*>(targets_.data()),
+                  options_.rows * network_.targets_per_sample(), network_.classes(), network_.top_k, result);
   }
   return result;
 }

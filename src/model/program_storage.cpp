@@ -100,6 +100,15 @@ void Program::plan_storage() {
     const bool needs_copy = traits.may_overwrite_output_grad && !plan.is_free_after(c.output_grad, now);
     c.working_grad = needs_copy ? plan.add(c.op->output().bytes(), now, now) : c.output_grad;
 
+    for (int param : node_at(i).params) {
+      const bool is_complete = network_.is_first_user(i, param);
+      int first = 0;
+      while (!network_.is_first_user(first, param)) ++first;
+      const device::TensorDesc& desc = param_descs_[static_cast<std::size_t>(param)];
+      c.param_grads.push_back(is_complete ? no_storage : plan.add(desc.bytes(), now, backward_time(first)));
+      if (!is_complete) op_at(first).accumulations.push_back({no_storage, c.param_grads.back(), desc, param});
+    }
+
     const auto later_writes = [&](int source) {  // further readers of the value will add their share then
       std::vector<int> writes;
       for (const Reader& other : readers[static_cast<std::size_t>(source)])
@@ -156,17 +165,21 @@ void Program::bind_buffers(ParameterStore& store, std::span<float> gradients) {
     if (c.working_grad != c.output_grad) c.bound_copy = {address(c.working_grad), address(c.output_grad)};
     for (std::size_t k = 0; k < node.inputs.size(); ++k)
       buffers.input_grads.push_back(k < c.input_grads.size() ? address(c.input_grads[k]) : nullptr);
-    for (int param : node.params) {
-      const Range slice = store.slice(param);
+    for (std::size_t k = 0; k < node.params.size(); ++k) {
+      const Range slice = store.slice(node.params[k]);
       buffers.params.push_back(store.weights().data() + slice.begin);
-      if (options_.is_training) buffers.param_grads.push_back(gradients.data() + slice.begin);
+      const int share = k < c.param_grads.size() ? c.param_grads[k] : no_storage;
+      if (share != no_storage) buffers.param_grads.push_back(static_cast<float*>(address(share)));
+      else if (options_.is_training) buffers.param_grads.push_back(gradients.data() + slice.begin);
     }
     for (int state : node.states) buffers.state.push_back(store.state(state).data());
     buffers.saved = address(c.saved);
     buffers.scratch = address(scratch_storage_);
     c.op->bind(buffers);
-    for (const Accumulation& a : c.accumulations)
-      c.bound_accumulations.push_back({address(a.destination), address(a.source)});
+    for (const Accumulation& a : c.accumulations) {
+      void* to = a.param < 0 ? address(a.destination) : gradients.data() + store.slice(a.param).begin;
+      c.bound_accumulations.push_back({to, address(a.source)});
+    }
   }
   output_ = address(ops_.back()->output);
   output_grad_ = options_.is_training ? address(ops_.back()->output_grad) : nullptr;

@@ -96,6 +96,8 @@ void start_together(AsyncJob& job, const RunData& data, const std::function<Trai
   });
   together(job.world(), "resume", [&] {
     if (is_server) model->store->initialise(job.config().run.seed);
+    if (is_server && !job.flags.is_resumed && !job.config().model.weights.empty())
+      load_start_weights(job.config().model.weights, *model);
     if (is_server && job.flags.is_resumed) restore(job, data, *model);
   });
   together(job.world(), "effective config", [&] {  // only now: a resume that is refused leaves the run as it was

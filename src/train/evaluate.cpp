@@ -47,7 +47,7 @@ model::Program& Evaluator::program(std::int64_t rows) {
 EvalResult Evaluator::run(bool wants_confusion, const std::function<void()>& between_batches) {
   auto dataset = dataset::open_test(config_.data, config_.run.seed);
   const bool has_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
-  const std::int64_t classes = has_labels ? network_.output[0] : 0;
+  const std::int64_t classes = has_labels ? network_.classes() : 0;
   const std::int64_t unit = micro_batch_rows(config_);
   const std::int64_t size = dataset->size();
 
@@ -108,8 +108,9 @@ EvalResult Evaluator::run(bool wants_confusion, const std::function<void()>& bet
   result.is_finite = sums[4] == 0;
   const double rows = static_cast<double>(std::max<std::int64_t>(sums[0], 1));
   result.loss = static_cast<double>(sums[1]) * model::loss_unit / rows;
-  result.accuracy = static_cast<double>(sums[2]) / rows;
-  result.top_k_accuracy = static_cast<double>(sums[3]) / rows;
+  const double labels = rows * static_cast<double>(network_.targets_per_sample());
+  result.accuracy = static_cast<double>(sums[2]) / labels;
+  result.top_k_accuracy = static_cast<double>(sums[3]) / labels;
   return result;
 }
 

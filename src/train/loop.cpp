@@ -100,12 +100,14 @@ void Run::start() {
     schedule_ = std::make_unique<optim::Schedule>(config_.schedule, data_.total_steps,
                                                   static_cast<double>(data_.steps_per_epoch));
   });
+  replica_->store->initialise(config_.run.seed);
+  if (!config_.model.weights.empty() && !flags_.is_resumed)
+    together(world_, "start weights", [&] { load_start_weights(config_.model.weights, *replica_); });
   together(world_, "run directory", [&] {
     if (!is_rank_0()) return;
     open_run_directory(directory(), flags_.is_resumed, flags_.is_forced);
     log::open_file(directory() / "log.txt");
   });
-  replica_->store->initialise(config_.run.seed);
   if (flags_.is_resumed) together(world_, "resume", [&] { restore(); });
   together(world_, "effective config", [&] {  // only now: a resume that is refused leaves the run as it was
     if (is_rank_0()) write_file_atomic(directory() / "config.yaml", loaded_.effective_yaml);
@@ -151,6 +153,7 @@ void Run::describe() {
   log::info("ranks       {} on {}, {} mode", world_.size(), world_.is_one_node() ? world_.host(0) : "several hosts",
             config_.run.reproducible);
   for (const std::string& line : replica_->describe()) log::info("{}", line);
+  if (!config_.model.weights.empty() && step_ == 0) log::info("weights     from {}", config_.model.weights);
   log::info("data        {}", queue_->dataset().describe());
   log::info("length      {} steps, {} per epoch{}", data_.total_steps, data_.steps_per_epoch,
             step_ > 0 ? fmt::format(", resumed at step {}", step_) : "");
@@ -191,7 +194,8 @@ void Run::show_progress(const StepResult& result) {
 }
 
 void Run::report() {
-  const Interval interval = meter_.finish(world_, queue_->stall_s(), replica_->statistics->waited_s());
+  const Interval interval = meter_.finish(world_, queue_->stall_s(), replica_->statistics->waited_s(),
+                                          replica_->network.targets_per_sample());
   last_loss_ = interval.loss;
   check_weights();
   const double epoch = static_cast<double>(sample_counter_) / static_cast<double>(data_.size);

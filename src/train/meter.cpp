@@ -16,7 +16,7 @@ void Meter::add(const StepResult& result, double step_s) {
   ++steps_;
 }
 
-Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s) {
+Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s, std::int64_t labels_per_sample) {
   const auto microseconds = [](double s) { return static_cast<std::int64_t>(s * 1e6); };
   const double exposed_s = exposed_s_ + waited_s - waited_before_s_;
   std::array<std::int64_t, 6> sums{
@@ -30,8 +30,9 @@ Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s
   interval.seconds = watch_.elapsed_s();
   const double rows = static_cast<double>(std::max<std::int64_t>(sums[0], 1));
   interval.loss = static_cast<double>(sums[1]) * model::loss_unit / rows;
-  interval.accuracy = static_cast<double>(sums[2]) / rows;
-  interval.top_k_accuracy = static_cast<double>(sums[3]) / rows;
+  const double labels = rows * static_cast<double>(labels_per_sample);
+  interval.accuracy = static_cast<double>(sums[2]) / labels;
+  interval.top_k_accuracy = static_cast<double>(sums[3]) / labels;
   interval.samples_per_s = static_cast<double>(sums[0]) / std::max(interval.seconds, 1e-9);
   const double rank_seconds = interval.seconds * data.size();
   interval.exposed_comm = static_cast<double>(sums[4]) * 1e-6 / std::max(rank_seconds, 1e-9);

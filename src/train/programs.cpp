@@ -82,9 +82,6 @@ std::size_t ReplicaPrograms::arena_bytes() const {
   return bytes;
 }
 
-std::int64_t ReplicaPrograms::target_bytes() const {
-  const bool is_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
-  return is_labels ? 4 : network_.output.elements() * 4;
-}
+std::int64_t ReplicaPrograms::target_bytes() const { return network_.targets_per_sample() * 4; }
 
 }  // namespace muster::train

@@ -31,7 +31,10 @@ void open_splits(const Config& config, int replicas, bool checks_labels, RunData
          config.model.input.text());
   const auto network = model::build_network(config.model);
   run.has_labels = network.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
-  if (run.has_labels && checks_labels) dataset::check_labels(data, network.output[0]);
+  if (run.has_labels && checks_labels) dataset::check_labels(data, network.classes());
+  if (run.has_labels && data.target_shape().elements() != network.targets_per_sample())
+    fail(ExitCode::data, "{}: {} labels per sample, but the network's output {} needs {}", data.describe(),
+         data.target_shape().elements(), network.output.text(), network.targets_per_sample());
   if (!run.has_labels && data.target_shape().elements() != network.output.elements())
     fail(ExitCode::data, "{}: targets have shape {}, the network's output is {}", data.describe(),
          data.target_shape().text(), network.output.text());
@@ -40,7 +43,7 @@ void open_splits(const Config& config, int replicas, bool checks_labels, RunData
   const auto test = dataset::open_test(config.data, config.run.seed);
   if (!test) return;
   run.has_test = true;
-  if (run.has_labels && checks_labels) dataset::check_labels(*test, network.output[0]);
+  if (run.has_labels && checks_labels) dataset::check_labels(*test, network.classes());
   if (!run.has_labels && checks_labels) dataset::check_targets(*test, is_binary);
   if (test->input_shape() != data.input_shape())
     fail(ExitCode::data, "{}: samples have shape {}, those of the training split {}", test->describe(),

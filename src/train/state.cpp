@@ -1,6 +1,7 @@
 #include <muster/train/state.hpp>
 
 #include <muster/base/error.hpp>
+#include <muster/train/gpt2.hpp>
 
 #include <algorithm>
 #include <set>
@@ -86,6 +87,17 @@ void restore_state(const CheckpointState& state, TrainableModel& model) {
           static_cast<int>(p),
           find(state.optimizer, slot_name(model.optimizer->slots()[slot], params[p]), params[p].shape).values,
           model.optimizer_state[slot]);
+}
+
+void load_start_weights(const std::string& path, TrainableModel& model) {
+  CheckpointState state;
+  state.weights = read_safetensors(path);
+  try {
+    if (is_gpt2(state.weights)) state.weights = from_gpt2(model.network, state.weights);
+    restore_weights(state, model.network, *model.store);
+  } catch (const Error& error) {
+    fail(error.code(), "model.weights {}: {}", path, error.what());
+  }
 }
 
 }  // namespace muster::train

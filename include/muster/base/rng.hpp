@@ -10,7 +10,15 @@
 namespace muster {
 
 /// What a random number is for: part of the key, so that streams never meet.
-enum class Purpose : std::uint32_t { init = 1, dropout = 2, shuffle = 3, augment = 4, synthetic = 5, test = 99 };
+enum class Purpose : std::uint32_t {
+  init = 1,
+  dropout = 2,
+  shuffle = 3,
+  augment = 4,
+  synthetic = 5,
+  sample = 6,
+  test = 99
+};
 
 /// A stream of random numbers addressed by element.
 ///   seed: the run's seed;  major/minor: e.g. (layer, step) or (epoch, sample).

@@ -11,7 +11,7 @@ namespace muster::dataset {
 /// absent. It holds `images` and `labels` (or the given names), contiguous, and the attributes `mean`, `std` per
 /// channel.
 struct ConvertOptions {
-  std::string format;                ///< idx | cifar10 | cifar100 | csv | npy | raw
+  std::string format;                ///< idx | cifar10 | cifar100 | csv | npy | raw | text
   std::vector<std::string> inputs;   ///< idx, npy, raw: files of the inputs; cifar, csv: the files themselves
   std::vector<std::string> targets;  ///< idx, npy, raw: files of the targets
   std::string output;
@@ -19,8 +19,11 @@ struct ConvertOptions {
   std::vector<std::int64_t>
       shape;                    ///< raw, csv, npy: shape of one sample, e.g. 1,28,28 (idx images get a channel axis)
   std::string dtype = "uint8";  ///< raw: uint8 | float32
-  std::string label_column = "first";  ///< csv: first | last | a header name
-  bool is_forced = false;              ///< overwrite an existing output
+  std::string label_column = "first";   ///< csv: first | last | a header name
+  std::string encoding = "characters";  ///< text: bytes | characters | gpt2
+  std::string vocabulary, merges;       ///< text, gpt2: vocab.json and merges.txt
+  double test_share = 0;                ///< text: this share of the text, from its end, becomes test/tokens
+  bool is_forced = false;               ///< overwrite an existing output
   bool is_appended = false;  ///< add to an existing output (copied, extended, renamed): train and test in one file
   int deflate = 0;           ///< 0: contiguous; 1-9: chunked and compressed
 };

@@ -29,6 +29,8 @@ class Dataset {
   virtual const Shape& target_shape() const = 0;  ///< of one sample; rank 0 for class labels
   virtual bool has_class_labels() const = 0;      ///< int32 targets, else float32
   virtual Statistics statistics() const = 0;
+  /// Where samples overlap: every label is one of the samples 0, k, 2k, ... or of the last one.
+  virtual std::int64_t label_stride() const { return 1; }
   virtual std::string describe() const = 0;  ///< "data/fashion.h5:/train/images uint8 [60000, 1, 28, 28] contiguous"
 
   /// Copies samples indices[i] to inputs + i * sample bytes (stored type, plain) and their targets (int32 or float32)
@@ -42,6 +44,9 @@ class Dataset {
 std::unique_ptr<Dataset> open_train(const DataOptions& options, std::uint64_t seed);
 /// Null where no test split is configured.
 std::unique_ptr<Dataset> open_test(const DataOptions& options, std::uint64_t seed);
+
+/// The vocabulary that `muster convert text` stored with the first file of the training split; Error(data) without.
+std::string read_vocabulary(const DataOptions& options);
 
 /// Opens files for their inputs alone (prediction): targets need not exist.
 std::unique_ptr<Dataset> open_inputs(const SourceOptions& source);

@@ -17,6 +17,9 @@ struct SourceOptions {
   std::string inputs =
       "images";  ///< dataset path inside each file, [n, ...] uint8 or float32 (any integer or float type)
   std::string targets = "labels";  ///< dataset path, [n] integers or [n, k...] floats
+  std::string tokens = {};         ///< dataset path of one long row of token ids; excludes inputs and targets
+  std::int64_t window = 0;         ///< tokens: ids per sample; the targets are the same ids one further on
+  std::int64_t stride = 0;         ///< tokens: from one sample's start to the next; 0: the window
   std::optional<Range> range;      ///< only these samples (split by index range)
   bool is_set() const { return !files.empty(); }
 };

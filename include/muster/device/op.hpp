@@ -29,6 +29,7 @@ struct RunContext {
   std::int64_t step = 0;
   std::int64_t first_row = 0;    ///< row of this micro-batch's first sample in the global batch
   std::int64_t global_rows = 0;  ///< samples in the global batch of this step, over all ranks
+  std::int64_t position = 0;     ///< of the input's first token in its sequence; above 0 with key/value caches only
 };
 
 /// Memory of one op. All pointers stay valid and unchanged until the op dies. Owned by the caller.

@@ -36,7 +36,7 @@ struct Node {
   device::OpSpec spec;
   std::vector<int> inputs;  ///< node indices or network_input
   Shape output;             ///< of one sample
-  std::vector<int> params;  ///< indices into Network::params
+  std::vector<int> params;  ///< indices into Network::params; nodes with tied weights hold the same index
   std::vector<int> states;
 };
 
@@ -55,6 +55,13 @@ struct Network {
   bool has_global_statistics() const;
   /// Largest group of a group-scope batch norm, 1 without: batches are cut at multiples of it.
   std::int64_t batch_norm_group() const;
+  /// Whether node `node` is the first that uses parameter `param`: the last to know its gradient.
+  bool is_first_user(int node, int param) const;
+  bool is_tied(int param) const;
+  /// Targets of one sample: labels (one per position) of softmax_cross_entropy, else numbers.
+  std::int64_t targets_per_sample() const;
+  /// Of softmax_cross_entropy: the last extent of the output.
+  std::int64_t classes() const { return output[output.rank() - 1]; }
   /// Shape of input k of a node, per sample.
   const Shape& input_shape(const Node& node, std::size_t k) const;
 };
@@ -62,6 +69,10 @@ struct Network {
 /// Expands the layer list, infers and checks shapes, then joins layers whose tails fuse (conv+relu,
 /// batch_norm+add+relu, flatten+dense ...). Throws Error(usage) naming the layer, its place and the shapes.
 Network build_network(const ModelOptions& options);
+
+/// The same parameters for one token at a time: input [1], attention with caches of the model's positions (run with
+/// RunContext::position). Throws Error(usage) where the model is no causal model of tokens.
+Network build_decoder(const ModelOptions& options);
 
 /// Fuses in place; part of build_network, separate for tests.
 void fuse(Network& network);

@@ -50,7 +50,7 @@ struct MicroBatchResult {
   std::int64_t rows = 0;
   std::int64_t loss_units = 0;  ///< sum of the rows' losses in loss_unit
   bool is_finite = true;        ///< every row's loss is a number below loss_limit
-  std::int64_t correct = 0;     ///< class labels only
+  std::int64_t correct = 0;     ///< class labels only: labels (several per row where a row has several positions)
   std::int64_t top_k_correct = 0;
 };
 

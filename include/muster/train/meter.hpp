@@ -29,7 +29,8 @@ class Meter {
   Meter() { step_ms_.reserve(most_step_times); }
   void add(const StepResult& result, double step_s);
   /// Collective; starts the next interval. stall_s, waited_s: totals so far of the queue and of the statistic sums.
-  Interval finish(comm::Communicator& data, double stall_s, double waited_s);
+  /// labels_per_sample: what accuracies are shares of.
+  Interval finish(comm::Communicator& data, double stall_s, double waited_s, std::int64_t labels_per_sample);
   std::int64_t steps() const { return steps_; }
 
  private:

@@ -11,6 +11,9 @@ namespace muster::train {
 CheckpointState gather_state(TrainableModel& model);
 /// The reverse. Throws Error(checkpoint) where names or shapes do not fit the network or optimizer, naming both.
 void restore_state(const CheckpointState& state, TrainableModel& model);
+/// Start weights from a safetensors file (model.weights), with muster's names or those of GPT-2. Throws
+/// Error(checkpoint).
+void load_start_weights(const std::string& path, TrainableModel& model);
 /// Weights and running values only, for evaluation and prediction.
 void restore_weights(const CheckpointState& state, const model::Network& network, model::ParameterStore& store);
 

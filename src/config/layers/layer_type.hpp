@@ -40,7 +40,9 @@ std::vector<LayerType> conv2d_types();
 std::vector<LayerType> pool2d_types();
 std::vector<LayerType> norm_types();
 std::vector<LayerType> activation_types();
-std::vector<LayerType> shape_types();   // dropout, flatten, reshape
+std::vector<LayerType> shape_types();  // dropout, flatten, reshape
+std::vector<LayerType>
+sequence_types();                       // embedding, positional_embedding, multi_head_attention, mlp, transformer, ...
 std::vector<LayerType> branch_types();  // residual, concat, add
 
 /// All of them.

@@ -1,4 +1,4 @@
-// batch_norm, layer_norm
+// batch_norm, layer_norm, rms_norm
 #include "config/layers/layer_type.hpp"
 
 namespace muster::config {
@@ -6,6 +6,7 @@ namespace {
 
 using model::BatchNormLayer;
 using model::LayerNormLayer;
+using model::RmsNormLayer;
 
 /// global, or {group: k}: which samples share their statistics.
 LayerKey scope_key() {
@@ -47,10 +48,20 @@ std::vector<LayerType> norm_types() {
           {{"layer_norm",
             "normalises each sample over all its axes (Ba et al. 2016)",
             {key<D>(
-                "epsilon", [](D & d) -> auto& { return options_of<LayerNormLayer>(d).op.epsilon; }, above(0),
-                "added to the variance")},
+                 "epsilon", [](D & d) -> auto& { return options_of<LayerNormLayer>(d).op.epsilon; }, above(0),
+                 "added to the variance"),
+             key<D>(
+                 "per_position", [](D & d) -> auto& { return options_of<LayerNormLayer>(d).op.is_per_position; }, {},
+                 "over the last axis alone")},
             [](D& d) { d.spec.options = LayerNormLayer{}; }},
-           [](const model::LayerSpec& spec) { return std::holds_alternative<LayerNormLayer>(spec.options); }}};
+           [](const model::LayerSpec& spec) { return std::holds_alternative<LayerNormLayer>(spec.options); }},
+          {{"rms_norm",
+            "divides the last axis by the root of its mean square (Zhang and Sennrich 2019)",
+            {key<D>(
+                "epsilon", [](D & d) -> auto& { return options_of<RmsNormLayer>(d).op.epsilon; }, above(0),
+                "added to the mean square")},
+            [](D& d) { d.spec.options = RmsNormLayer{}; }},
+           [](const model::LayerSpec& spec) { return std::holds_alternative<RmsNormLayer>(spec.options); }}};
 }
 
 }  // namespace muster::config

@@ -8,8 +8,8 @@ namespace muster::config {
 const std::vector<LayerType>& layer_types() {
   static const std::vector<LayerType> all = [] {
     std::vector<LayerType> types;
-    for (const auto family :
-         {dense_types, conv2d_types, pool2d_types, norm_types, activation_types, shape_types, branch_types})
+    for (const auto family : {dense_types, conv2d_types, pool2d_types, norm_types, activation_types, shape_types,
+                              sequence_types, branch_types})
       for (LayerType& type : family()) types.push_back(std::move(type));
     for (LayerType& type : types) type.kind.keys.insert(type.kind.keys.begin(), name_key());
     return types;

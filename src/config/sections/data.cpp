@@ -30,6 +30,15 @@ const std::vector<Key<SourceOptions>>& source_keys() {
             "targets", [](SourceOptions & s) -> auto& { return s.targets; }, {},
             "dataset of the targets inside each file"),
         key<SourceOptions>(
+            "tokens", [](SourceOptions & s) -> auto& { return s.tokens; }, {},
+            "dataset of token ids inside each file, one long row (muster convert text); excludes inputs and targets"),
+        key<SourceOptions>(
+            "window", [](SourceOptions & s) -> auto& { return s.window; }, at_least_if_stated(1),
+            "tokens: ids per sample, as model.input; the targets are the same ids one further on"),
+        key<SourceOptions>(
+            "stride", [](SourceOptions & s) -> auto& { return s.stride; }, at_least_or("window", 1),
+            "tokens: ids from the start of one sample to the next"),
+        key<SourceOptions>(
             "range", [](SourceOptions & s) -> auto& { return s.range; }, {}, "only the samples [first, end)"),
     };
   }();
@@ -55,6 +64,10 @@ ConfigKey source_key(const std::string& path, SourceOptions& (*field)(Config&), 
       reading.problems.add(node.find("files")->place, full + ".files", "excludes 'file': give one of the two");
     else if (node.is_map() && source.files.empty() && reading.problems.size() == before)
       reading.problems.add(node.place, full, "expected a file, found none; add file: or files:");
+    else if (!source.tokens.empty() && source.window == 0 && reading.problems.size() == before)
+      reading.problems.add(node.place, full + ".window", "missing; tokens needs the ids per sample, as model.input");
+    else if (source.tokens.empty() && (source.window > 0 || source.stride > 0))
+      reading.problems.add(node.place, full, "window and stride are for tokens: add tokens: <dataset>");
   };
   made.get = [field](const Config& config) -> std::optional<Node> {
     const SourceOptions& source = field(const_cast<Config&>(config));

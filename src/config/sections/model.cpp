@@ -86,6 +86,9 @@ std::vector<ConfigKey> model_keys() {
       key<Config>(
           "model.metrics.top_k", [](Config & c) -> auto& { return c.model.top_k; }, at_least_or("off", 1),
           "also report how often the label is among the k largest outputs"),
+      key<Config>(
+          "model.weights", [](Config & c) -> auto& { return c.model.weights; }, {},
+          "safetensors file to start from, with the names of muster or of Hugging Face's GPT-2"),
   };
   for (ConfigKey& one : keys) one.facts.supplied_by = "file";  // where the file cannot be read, that alone is told
   return keys;

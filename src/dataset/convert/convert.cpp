@@ -45,8 +45,9 @@ std::string convert(const ConvertOptions& options) {
     const char* name;
     std::string (*run)(const ConvertOptions&);
   };
-  static constexpr Format formats[] = {{"idx", convert_idx}, {"cifar10", convert_cifar}, {"cifar100", convert_cifar},
-                                       {"csv", convert_csv}, {"npy", convert_npy},       {"raw", convert_raw}};
+  static constexpr Format formats[] = {{"idx", convert_idx},  {"cifar10", convert_cifar}, {"cifar100", convert_cifar},
+                                       {"csv", convert_csv},  {"npy", convert_npy},       {"raw", convert_raw},
+                                       {"text", convert_text}};
   std::vector<std::string> names;
   for (const Format& format : formats) {
     if (options.format == format.name) return format.run(options);

@@ -14,6 +14,7 @@ std::string convert_cifar(const ConvertOptions& options);
 std::string convert_csv(const ConvertOptions& options);
 std::string convert_npy(const ConvertOptions& options);
 std::string convert_raw(const ConvertOptions& options);
+std::string convert_text(const ConvertOptions& options);
 
 /// A whole file, decompressed where it is gzip (by content, not by name). Throws Error(data).
 std::vector<std::byte> read_bytes(const std::string& path);

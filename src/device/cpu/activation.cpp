@@ -1,6 +1,7 @@
 // Activations, elementwise in whatever layout the input has (padding stays zero where f(0) = 0; sigmoid's padding does
 // not, so it works on plain tensors).
 #include "device/cpu/adapter.hpp"
+#include "device/cpu/vector_math.hpp"
 
 #include <cmath>
 #include <numbers>
@@ -8,7 +9,7 @@
 namespace muster::device::cpu {
 namespace {
 
-inline float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+inline float sigmoid(float x) { return vector_sigmoid(x); }
 
 struct Relu {
   float value(float x) const { return x > 0.0f ? x : 0.0f; }
@@ -49,9 +50,9 @@ struct Gelu {
 };
 struct GeluTanh {
   static constexpr float k = 0.797884561f, cubic = 0.044715f;  // sqrt(2 / pi)
-  float value(float x) const { return 0.5f * x * (1.0f + std::tanh(k * (x + cubic * x * x * x))); }
+  float value(float x) const { return 0.5f * x * (1.0f + vector_tanh(k * (x + cubic * x * x * x))); }
   float slope(float x) const {
-    const float t = std::tanh(k * (x + cubic * x * x * x));
+    const float t = vector_tanh(k * (x + cubic * x * x * x));
     return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * k * (1.0f + 3.0f * cubic * x * x);
   }
 };

@@ -107,6 +107,12 @@ std::unique_ptr<Op> make_dropout(const OpRequest& request, const DropoutSpec& sp
 std::unique_ptr<Op> make_add(const OpRequest& request, const AddSpec& spec);
 std::unique_ptr<Op> make_concat(const OpRequest& request, const ConcatSpec& spec);
 std::unique_ptr<Op> make_reshape(const OpRequest& request, const ReshapeSpec& spec);
+std::unique_ptr<Op> make_embedding(const OpRequest& request, const EmbeddingSpec& spec);
+std::unique_ptr<Op> make_positional_embedding(const OpRequest& request, const PositionalEmbeddingSpec& spec);
+std::unique_ptr<Op> make_rotary(const OpRequest& request, const RotarySpec& spec);
+std::unique_ptr<Op> make_attention(const OpRequest& request, const AttentionSpec& spec);
+std::unique_ptr<Op> make_rms_norm(const OpRequest& request, const RmsNormSpec& spec);
+std::unique_ptr<Op> make_swiglu(const OpRequest& request, const SwigluSpec& spec);
 std::unique_ptr<LossOp> make_loss(const LossSpec& spec, const TensorDesc& predictions, int threads);
 
 }  // namespace muster::device::cpu

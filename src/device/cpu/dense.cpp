@@ -10,7 +10,8 @@ class Dense : public WeightedOp {
  public:
   Dense(const OpRequest& request, const DenseSpec& spec) : WeightedOp(request, spec.has_bias, spec.activation) {
     memory::dims input = dims_of(request.inputs[0].shape);
-    if (input.size() != 4) input = {rows_, samples_[0].elements()};
+    if (spec.is_per_position) input = {request.inputs[0].shape.elements() / input.back(), input.back()};
+    else if (input.size() != 4) input = {rows_, samples_[0].elements()};
     memory::dims weight = input;
     weight[0] = spec.units;
     translated("inner product", [&] { make(spec, input, weight); });
@@ -19,7 +20,7 @@ class Dense : public WeightedOp {
 
  private:
   void make(const DenseSpec& spec, const memory::dims& input, const memory::dims& weight) {
-    const memory::desc bias = plain_desc({spec.units}), output = plain_desc({rows_, spec.units});
+    const memory::desc bias = plain_desc({spec.units}), output = plain_desc({input[0], spec.units});
     const memory::desc* bias_or_none = spec.has_bias ? &bias : nullptr;
     primitive_attr attr = user_scratchpad();
     if (spec.activation == Activation::relu) {

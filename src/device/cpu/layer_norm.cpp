@@ -1,5 +1,5 @@
-// Layer norm over plain samples: one row at a time, sums in eight double lanes. Each thread sums the parameter
-// gradients of its rows; the threads' sums are added in order.
+// Layer norm over plain samples or positions: one row at a time, sums in eight double lanes. Each thread sums the
+// parameter gradients of its rows; the threads' sums are added in order.
 #include "device/cpu/adapter.hpp"
 #include "device/cpu/channel_loops.hpp"
 
@@ -12,6 +12,10 @@ class LayerNorm : public CpuOp {
  public:
   LayerNorm(const OpRequest& request, const LayerNormSpec& spec)
       : CpuOp(request), spec_(spec), k_(samples_[0].elements()) {
+    if (spec.is_per_position) {
+      k_ = request.inputs[0].shape[request.inputs[0].shape.rank() - 1];
+      rows_ = request.inputs[0].shape.elements() / k_;
+    }
     adapter_ = LayoutAdapter(request.inputs[0], {request.inputs[0].shape, DType::f32, nullptr});
     Pieces in_saved, in_scratch;
     value_at_ = (request.is_training ? in_saved : in_scratch).add(adapter_.value_bytes());

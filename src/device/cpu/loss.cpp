@@ -1,5 +1,6 @@
 // Losses on plain predictions, one row after the other; rows are shared out to the threads.
 #include "device/cpu/adapter.hpp"
+#include "device/cpu/vector_math.hpp"
 
 #include <cmath>
 
@@ -12,6 +13,11 @@ class Loss : public LossOp {
       : spec_(spec), predictions_(predictions), threads_(threads), rows_(predictions.shape[0]) {
     elements_ = predictions.shape.elements();
     k_ = rows_ == 0 ? 0 : elements_ / rows_;
+    if (spec.kind == LossSpec::Kind::softmax_cross_entropy && k_ > 0) {
+      positions_ = k_ / predictions.shape[predictions.shape.rank() - 1];
+      k_ /= positions_;
+    }
+    if (positions_ > 1) position_loss_.resize(static_cast<std::size_t>(rows_ * positions_));
     if (predictions.is_plain()) return;
     plain_.resize(static_cast<std::size_t>(elements_));
     plain_grad_.resize(static_cast<std::size_t>(elements_));
@@ -27,14 +33,21 @@ class Loss : public LossOp {
       if (dz) dz = plain_grad_.data();
     }
     const float scale = 1.0f / static_cast<float>(std::max<std::int64_t>(context.global_rows, 1));
-    parallel_items(threads_, rows_, elements_, [&](std::int64_t n) {
+    float* losses = positions_ > 1 ? position_loss_.data() : row_loss;
+    parallel_items(threads_, rows_ * positions_, elements_, [&](std::int64_t n) {
       float* row_grad = dz ? dz + n * k_ : nullptr;
       if (spec_.kind == LossSpec::Kind::softmax_cross_entropy)
-        row_loss[n] = softmax_row(z + n * k_, static_cast<const std::int32_t*>(targets)[n], row_grad, scale);
+        losses[n] = softmax_row(z + n * k_, static_cast<const std::int32_t*>(targets)[n], row_grad,
+                                scale / static_cast<float>(positions_));
       else if (spec_.kind == LossSpec::Kind::binary_cross_entropy)
         row_loss[n] = binary_row(z + n * k_, static_cast<const float*>(targets) + n * k_, row_grad, scale);
       else row_loss[n] = squared_row(z + n * k_, static_cast<const float*>(targets) + n * k_, row_grad, scale);
     });
+    for (std::int64_t n = 0; n < rows_ && positions_ > 1; ++n) {
+      double sum = 0;
+      for (std::int64_t at = n * positions_; at < (n + 1) * positions_; ++at) sum += static_cast<double>(losses[at]);
+      row_loss[n] = static_cast<float>(sum / static_cast<double>(positions_));
+    }
     if (grad && !predictions_.is_plain()) copy_from_plain(predictions_, plain_grad_.data(), grad);
   }
 
@@ -43,8 +56,9 @@ class Loss : public LossOp {
     float largest = z[0];
     for (std::int64_t c = 1; c < k_; ++c) largest = std::max(largest, z[c]);
     double sum = 0, sum_of_logits = 0;
+#pragma omp simd reduction(+ : sum, sum_of_logits)
     for (std::int64_t c = 0; c < k_; ++c) {
-      sum += static_cast<double>(std::exp(z[c] - largest));
+      sum += static_cast<double>(vector_exp(z[c] - largest));
       sum_of_logits += static_cast<double>(z[c] - largest);
     }
     const double log_sum = std::log(sum), smoothing = static_cast<double>(spec_.label_smoothing);
@@ -53,7 +67,8 @@ class Loss : public LossOp {
                         (smoothing > 0 ? smoothing * sum_of_logits / static_cast<double>(k_) : 0.0);
     if (dz) {
       const float inverse = static_cast<float>(1.0 / sum), even = spec_.label_smoothing / static_cast<float>(k_);
-      for (std::int64_t c = 0; c < k_; ++c) dz[c] = (std::exp(z[c] - largest) * inverse - even) * scale;
+#pragma omp simd
+      for (std::int64_t c = 0; c < k_; ++c) dz[c] = (vector_exp(z[c] - largest) * inverse - even) * scale;
       dz[label] -= (1.0f - spec_.label_smoothing) * scale;
     }
     return static_cast<float>(loss);
@@ -82,8 +97,8 @@ class Loss : public LossOp {
   LossSpec spec_;
   TensorDesc predictions_;
   int threads_;
-  std::int64_t rows_, k_ = 0, elements_ = 0;
-  std::vector<float> plain_, plain_grad_;
+  std::int64_t rows_, positions_ = 1, k_ = 0, elements_ = 0;  // k_: classes, or predictions of a sample
+  std::vector<float> plain_, plain_grad_, position_loss_;
 };
 
 }  // namespace

@@ -19,6 +19,14 @@ struct Make {
   std::unique_ptr<Op> operator()(const AddSpec& s) const { return make_add(request, s); }
   std::unique_ptr<Op> operator()(const ConcatSpec& s) const { return make_concat(request, s); }
   std::unique_ptr<Op> operator()(const ReshapeSpec& s) const { return make_reshape(request, s); }
+  std::unique_ptr<Op> operator()(const EmbeddingSpec& s) const { return make_embedding(request, s); }
+  std::unique_ptr<Op> operator()(const PositionalEmbeddingSpec& s) const {
+    return make_positional_embedding(request, s);
+  }
+  std::unique_ptr<Op> operator()(const RotarySpec& s) const { return make_rotary(request, s); }
+  std::unique_ptr<Op> operator()(const AttentionSpec& s) const { return make_attention(request, s); }
+  std::unique_ptr<Op> operator()(const RmsNormSpec& s) const { return make_rms_norm(request, s); }
+  std::unique_ptr<Op> operator()(const SwigluSpec& s) const { return make_swiglu(request, s); }
 };
 
 class RefBackend : public Backend {

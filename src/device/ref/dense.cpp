@@ -8,6 +8,10 @@ class Dense : public RefOp {
  public:
   Dense(const OpRequest& request, const DenseSpec& spec)
       : RefOp(request), spec_(spec), features_(sample_of(request.inputs[0].shape).elements()) {
+    if (spec_.is_per_position) {
+      features_ = last_extent();
+      rows_ = positions();
+    }
     traits_.backward_reads_input[0] = true;
     traits_.backward_reads_output = spec_.activation != Activation::none;
   }

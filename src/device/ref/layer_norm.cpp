@@ -1,4 +1,4 @@
-// Normalisation over all elements of a sample (Ba et al. 2016); the truth for other backends.
+// Normalisation over all elements of a sample, or of a position (Ba et al. 2016); the truth for other backends.
 #include "device/ref/ref.hpp"
 
 namespace muster::device::ref {
@@ -8,6 +8,10 @@ class LayerNorm : public RefOp {
  public:
   LayerNorm(const OpRequest& request, const LayerNormSpec& spec) : RefOp(request), spec_(spec) {
     k_ = sample_of(request.inputs[0].shape).elements();
+    if (spec_.is_per_position) {
+      k_ = last_extent();
+      rows_ = positions();
+    }
     traits_.backward_reads_input[0] = true;
   }
 

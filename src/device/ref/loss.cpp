@@ -8,6 +8,10 @@ class Loss : public LossOp {
  public:
   Loss(const LossSpec& spec, const TensorDesc& predictions) : spec_(spec), rows_(predictions.shape[0]) {
     k_ = rows_ == 0 ? 0 : predictions.shape.elements() / rows_;
+    if (spec.kind == LossSpec::Kind::softmax_cross_entropy && k_ > 0) {
+      positions_ = k_ / predictions.shape[predictions.shape.rank() - 1];
+      k_ /= positions_;
+    }
   }
 
   void run(const void* predictions, const void* targets, float* row_loss, void* grad,
@@ -16,16 +20,21 @@ class Loss : public LossOp {
     auto* dz = static_cast<float*>(grad);
     const double scale = 1.0 / static_cast<double>(std::max<std::int64_t>(context.global_rows, 1));
     for (std::int64_t n = 0; n < rows_; ++n) {
-      const float* row = z + n * k_;
-      float* row_grad = dz ? dz + n * k_ : nullptr;
-      if (spec_.kind == LossSpec::Kind::softmax_cross_entropy)
-        row_loss[n] = softmax_row(row, static_cast<const std::int32_t*>(targets)[n], row_grad, scale);
-      else row_loss[n] = regression_row(row, static_cast<const float*>(targets) + n * k_, row_grad, scale);
+      if (spec_.kind == LossSpec::Kind::softmax_cross_entropy) {
+        double sum = 0;
+        for (std::int64_t at = n * positions_; at < (n + 1) * positions_; ++at)
+          sum += softmax_row(z + at * k_, static_cast<const std::int32_t*>(targets)[at], dz ? dz + at * k_ : nullptr,
+                             scale / static_cast<double>(positions_));
+        row_loss[n] = static_cast<float>(sum / static_cast<double>(positions_));
+      } else {
+        row_loss[n] =
+            regression_row(z + n * k_, static_cast<const float*>(targets) + n * k_, dz ? dz + n * k_ : nullptr, scale);
+      }
     }
   }
 
  private:
-  float softmax_row(const float* z, std::int32_t label, float* dz, double scale) const {
+  double softmax_row(const float* z, std::int32_t label, float* dz, double scale) const {
     const double largest = static_cast<double>(*std::max_element(z, z + k_));
     double sum = 0;
     for (std::int64_t c = 0; c < k_; ++c) sum += std::exp(static_cast<double>(z[c]) - largest);
@@ -38,7 +47,7 @@ class Loss : public LossOp {
       if (target > 0) loss -= target * log_probability;
       if (dz) dz[c] = static_cast<float>((std::exp(log_probability) - target) * scale);
     }
-    return static_cast<float>(loss);
+    return loss;
   }
 
   float regression_row(const float* z, const float* target, float* dz, double scale) const {
@@ -58,7 +67,7 @@ class Loss : public LossOp {
   }
 
   LossSpec spec_;
-  std::int64_t rows_ = 0, k_ = 0;
+  std::int64_t rows_ = 0, positions_ = 1, k_ = 0;  // k_: classes, or predictions of a sample
 };
 
 }  // namespace

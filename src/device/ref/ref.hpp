@@ -42,6 +42,9 @@ class RefOp : public Op {
   bool wants_grad(std::size_t k = 0) const {
     return k < buffers_.input_grads.size() && buffers_.input_grads[k] != nullptr;
   }
+  /// Positions of an op that works on the last axis alone: samples times all other extents.
+  std::int64_t positions() const { return input_elements() / last_extent(); }
+  std::int64_t last_extent() const { return request_.inputs[0].shape[request_.inputs[0].shape.rank() - 1]; }
   std::int64_t input_elements(std::size_t k = 0) const { return request_.inputs[k].shape.elements(); }
   std::int64_t output_elements() const { return output_.shape.elements(); }
 
@@ -71,6 +74,12 @@ std::unique_ptr<Op> make_dropout(const OpRequest& request, const DropoutSpec& sp
 std::unique_ptr<Op> make_add(const OpRequest& request, const AddSpec& spec);
 std::unique_ptr<Op> make_concat(const OpRequest& request, const ConcatSpec& spec);
 std::unique_ptr<Op> make_reshape(const OpRequest& request, const ReshapeSpec& spec);
+std::unique_ptr<Op> make_embedding(const OpRequest& request, const EmbeddingSpec& spec);
+std::unique_ptr<Op> make_positional_embedding(const OpRequest& request, const PositionalEmbeddingSpec& spec);
+std::unique_ptr<Op> make_rotary(const OpRequest& request, const RotarySpec& spec);
+std::unique_ptr<Op> make_attention(const OpRequest& request, const AttentionSpec& spec);
+std::unique_ptr<Op> make_rms_norm(const OpRequest& request, const RmsNormSpec& spec);
+std::unique_ptr<Op> make_swiglu(const OpRequest& request, const SwigluSpec& spec);
 std::unique_ptr<LossOp> make_loss(const LossSpec& spec, const TensorDesc& predictions);
 
 }  // namespace muster::device::ref

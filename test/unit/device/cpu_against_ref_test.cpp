@@ -227,5 +227,65 @@ TEST(CpuAgainstRef, AddConcatReshape) {
   compare({"reshape to images", ReshapeSpec{{2, 3, 5}}, {{4, 30}}}, 1e-6);
 }
 
+TEST(CpuAgainstRef, PerPosition) {
+  compare_both_modes({"dense per position", DenseSpec{6, true, Activation::none, true}, {{3, 5, 7}}});
+  compare({"dense relu per position", DenseSpec{33, false, Activation::relu, true}, {{2, 17, 16}}});
+  compare_both_modes({"layer norm per position", LayerNormSpec{1e-5f, true}, {{3, 5, 33}}});
+  compare_both_modes({"rms norm", RmsNormSpec{}, {{3, 5, 33}}});
+  compare({"rms norm of one position", RmsNormSpec{}, {{1, 1, 3}}});
+  compare({"rms norm [64, 512]", RmsNormSpec{}, {{64, 512}}});
+  compare_both_modes({"swiglu", SwigluSpec{}, {{2, 3, 34}}});
+  compare({"swiglu [64, 600]", SwigluSpec{}, {{64, 600}}});
+}
+
+TEST(CpuAgainstRef, Positions) {
+  compare_both_modes({"positional embedding", PositionalEmbeddingSpec{9}, {{3, 7, 5}}});
+  compare({"positional embedding, wide", PositionalEmbeddingSpec{33}, {{2, 33, 600}}});
+  compare_both_modes({"rotary", RotarySpec{2, 6}, {{3, 7, 17}}});
+  compare({"rotary, long", RotarySpec{4, 32, 500.0f}, {{2, 130, 128}}});
+  Case tokens{"embedding", EmbeddingSpec{11, 5}, {{3, 7}}};
+  tokens.tokens = 11;
+  compare_both_modes(tokens);
+  tokens = {"embedding, large", EmbeddingSpec{999, 130}, {{4, 65}}};
+  tokens.tokens = 999;
+  compare(tokens);
+}
+
+AttentionSpec attention(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim, bool is_causal = true,
+                        float dropout = 0) {
+  AttentionSpec spec;
+  spec.heads = heads;
+  spec.kv_heads = kv_heads;
+  spec.head_dim = head_dim;
+  spec.is_causal = is_causal;
+  spec.dropout = dropout;
+  spec.stream = 3;
+  return spec;
+}
+
+TEST(CpuAgainstRef, Attention) {
+  for (const bool is_causal : {true, false})
+    for (const float dropout : {0.0f, 0.3f}) {
+      const std::string name = fmt::format("attention, causal {}, dropout {}", is_causal, dropout);
+      compare_both_modes({name, attention(2, 2, 4, is_causal, dropout), {{3, 7, 24}}});
+      compare({name + ", one position", attention(2, 1, 8, is_causal, dropout), {{2, 1, 32}}});
+      compare({name + ", groups", attention(6, 2, 5, is_causal, dropout), {{2, 9, 50}}});
+      compare({name + ", several blocks", attention(2, 1, 16, is_causal, dropout), {{1, 131, 64}}});
+      compare({name + ", whole blocks", attention(1, 1, 8, is_causal, dropout), {{2, 128, 24}}});
+    }
+}
+
+TEST(CpuAgainstRef, AttentionGivesTheSameBitsForAnyThreads) {
+  Case c{"attention", attention(4, 2, 8, true, 0.2f), {{3, 70, 64}}};
+  std::vector<Result> results;
+  for (const int threads : {1, 2, 3}) {
+    c.threads = threads;
+    const auto cpu = backend_named("cpu", threads);
+    results.push_back(Runner(*cpu, c, layouts(c, Format::plain, Format::plain)).run());
+    EXPECT_EQ(results.back().output, results.front().output) << threads;
+    EXPECT_EQ(results.back().input_grads, results.front().input_grads) << threads;
+  }
+}
+
 }  // namespace
 }  // namespace muster::device::test

@@ -53,6 +53,7 @@ struct Case {
   float quantum = 0;       ///< > 0: inputs are rounded to multiples, so that ties happen
   double other_share = 0;  ///< statistics "of other ranks": this much of the own ones is added to them
   bool is_deterministic = true;
+  std::int64_t tokens = 0;  ///< > 0: inputs are token ids below this
 };
 
 struct Result {
@@ -121,8 +122,10 @@ class Runner {
     for (std::size_t k = 0; k < layouts_.size(); ++k) {
       const Shape& shape = layouts_[k].shape;
       samples.push_back(Shape(std::vector<std::int64_t>(shape.begin() + 1, shape.end())));
-      b.inputs.push_back(
-          fill(layouts_[k], random_values(shape.elements(), static_cast<std::uint32_t>(k), case_.quantum)).data());
+      Values values = random_values(shape.elements(), static_cast<std::uint32_t>(k), case_.quantum);
+      for (float& v : values)
+        if (case_.tokens > 0) v = std::fmod(std::floor(std::abs(v) * 1000.0f), static_cast<float>(case_.tokens));
+      b.inputs.push_back(fill(layouts_[k], values).data());
       input_grads_.push_back(&make(layouts_[k].bytes()));
       b.input_grads.push_back(case_.is_training ? input_grads_.back()->data() : nullptr);
     }

@@ -49,6 +49,17 @@ TEST(Loss, SoftmaxCrossEntropyByHand) {
   });
 }
 
+TEST(Loss, SoftmaxCrossEntropyPerPosition) {
+  on_every_backend([](Backend& backend) {
+    // One sample of two positions and one more: log 2 and log 4 (p = 3/4, 1/4; label 1): the mean 1.5 log 2. The second
+    // sample: log 4 and log 2. Gradients p - onehot, divided by 2 positions and 5 samples.
+    const float log3 = 1.0986123f;
+    const LossRun run = run_loss(backend, {}, plain({2, 2, 2}), {7, 7, log3, 0, log3, 0, 1, 1}, {0, 1, 1, 1}, 5);
+    expect_near(run.row_loss, {1.5f * log2f_, 1.5f * log2f_}, 1e-6, "loss");
+    expect_near(run.grad, {-0.05f, 0.05f, 0.075f, -0.075f, 0.075f, -0.075f, 0.05f, -0.05f}, 1e-7, "gradient");
+  });
+}
+
 TEST(Loss, BinaryCrossEntropyAndSquaredErrorByHand) {
   on_every_backend([](Backend& backend) {
     // z = 0: log 2 whatever the target; z = log 3: s = 3/4, target 1: log(4/3); target 0: log 4

@@ -201,5 +201,36 @@ TEST(OpGradient, TheRest) {
   check({"reshape", ReshapeSpec{{2, 3, 4}}, {{2, 24}}});
 }
 
+TEST(OpGradient, PerPosition) {
+  check({"dense", DenseSpec{3, true, Activation::none, true}, {{2, 5, 7}}});
+  check({"layer norm", LayerNormSpec{1e-5f, true}, {{2, 3, 9}}, false, 0.015625f, 2e-3});
+  check({"rms norm", RmsNormSpec{}, {{2, 3, 9}}, false, 0.015625f, 2e-3});
+  check({"swiglu", SwigluSpec{}, {{2, 3, 10}}, false, 0.0078125f, 1e-3});
+  check({"positional embedding", PositionalEmbeddingSpec{4}, {{2, 3, 5}}});
+  check({"rotary", RotarySpec{2, 4}, {{2, 5, 9}}});
+}
+
+TEST(OpGradient, Attention) {
+  for (const bool is_causal : {true, false})
+    for (const float dropout : {0.0f, 0.25f}) {
+      AttentionSpec spec;
+      spec.heads = 4;
+      spec.kv_heads = 2;
+      spec.head_dim = 3;
+      spec.is_causal = is_causal;
+      spec.dropout = dropout;
+      check({fmt::format("attention, causal {}, dropout {}", is_causal, dropout),
+             spec,
+             {{2, 6, 24}},
+             false,
+             0.015625f,
+             2e-3});
+      check({"one position", spec, {{2, 1, 24}}, false, 0.015625f, 2e-3});
+    }
+  AttentionSpec long_one;
+  long_one.head_dim = 2;
+  check({"two blocks", long_one, {{1, 67, 6}}, false, 0.015625f, 2e-3});
+}
+
 }  // namespace
 }  // namespace muster::device::test

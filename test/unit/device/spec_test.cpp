@@ -145,6 +145,47 @@ TEST(Spec, FlopsCountTwoPerMultiplyAdd) {
   EXPECT_EQ(forward_flops(Pool2dSpec{}, {{6, 9, 9}}), 0.0);
 }
 
+TEST(Spec, SequencesOfTokens) {
+  EXPECT_EQ(output_shape(EmbeddingSpec{7, 3}, {{5}}), (Shape{5, 3}));
+  expect_refused(EmbeddingSpec{7, 3}, {{5, 2}}, {"token ids [positions]", "[5, 2]"});
+  expect_refused(EmbeddingSpec{0, 3}, {{5}}, {"1 <= vocabulary", "0 and 3"});
+  expect_refused(EmbeddingSpec{(1 << 24) + 1, 3}, {{5}}, {"16777216"});
+  EXPECT_EQ(output_shape(PositionalEmbeddingSpec{5}, {{5, 2}}), (Shape{5, 2}));
+  expect_refused(PositionalEmbeddingSpec{4}, {{5, 2}}, {"length 4", "5 positions"});
+  expect_refused(RotarySpec{2, 3}, {{5, 6}}, {"even number of features", "2 of 3"});
+  expect_refused(RotarySpec{2, 4}, {{5, 6}}, {"2 heads of 4 features do not fit", "[5, 6]"});
+  expect_refused(RotarySpec{1, 4, 1.0f}, {{5, 6}}, {"base", "1"});
+  EXPECT_EQ(output_shape(DenseSpec{3, true, Activation::none, true}, {{4, 5, 6}}), (Shape{4, 5, 3}));
+  EXPECT_EQ(param_shapes(DenseSpec{3, true, Activation::none, true}, {{4, 5, 6}})[0].shape, (Shape{3, 6}));
+  EXPECT_EQ(param_shapes(LayerNormSpec{1e-5f, true}, {{4, 6}})[1].shape, Shape{6});
+  EXPECT_EQ(param_shapes(RmsNormSpec{}, {{4, 6}})[0].shape, Shape{6});
+  EXPECT_EQ(output_shape(SwigluSpec{}, {{4, 6}}), (Shape{4, 3}));
+  expect_refused(SwigluSpec{}, {{4, 5}}, {"even last extent", "[4, 5]"});
+}
+
+TEST(Spec, Attention) {
+  AttentionSpec spec;
+  spec.heads = 4;
+  spec.kv_heads = 2;
+  spec.head_dim = 3;
+  EXPECT_EQ(output_shape(spec, {{5, 24}}), (Shape{5, 12}));
+  EXPECT_EQ(forward_flops(spec, {{5, 24}}), 4.0 * 15 * 12);  // 15 pairs, two products over 12 features
+  spec.is_causal = false;
+  EXPECT_EQ(forward_flops(spec, {{5, 24}}), 4.0 * 25 * 12);
+  expect_refused(spec, {{5, 23}}, {"need 24 in all", "[5, 23]"});
+  expect_refused(spec, {{5}}, {"[positions, features]", "[5]"});
+  spec.cache = 8;
+  expect_refused(spec, {{1, 24}}, {"cache of 8", "not causal"});
+  spec.is_causal = true;
+  expect_refused(spec, {{9, 24}}, {"cache of 8", "[9, 24]"});
+  spec.cache = 0;
+  spec.kv_heads = 3;
+  expect_refused(spec, {{5, 30}}, {"must divide", "3 and 4"});
+  spec.kv_heads = 2;
+  spec.dropout = 1;
+  expect_refused(spec, {{5, 24}}, {"0 <= dropout < 1"});
+}
+
 TEST(Spec, Names) {
   Pool2dSpec pool;
   EXPECT_EQ(name_of(OpSpec(pool)), "max_pool");

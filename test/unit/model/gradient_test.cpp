@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <muster/base/error.hpp>
 #include <muster/base/rng.hpp>
 #include <muster/model/program.hpp>
 
@@ -38,12 +39,15 @@ struct Trained {
   void load(std::int64_t rows) {
     const RandomStream stream(9, Purpose::test, 0, 0);
     std::vector<float> inputs(static_cast<std::size_t>(network.input.elements() * rows));
-    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = stream.normal(i);
+    const auto* embedding = std::get_if<device::EmbeddingSpec>(&network.nodes[0].spec);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      inputs[i] = embedding ? static_cast<float>(stream.below(i, static_cast<std::uint32_t>(embedding->vocabulary)))
+                            : stream.normal(i);
     const bool is_labels = network.loss.kind == LossSpec::Kind::softmax_cross_entropy;
     if (is_labels) {
-      std::vector<std::int32_t> labels(static_cast<std::size_t>(rows));
+      std::vector<std::int32_t> labels(static_cast<std::size_t>(rows * network.targets_per_sample()));
       for (std::size_t i = 0; i < labels.size(); ++i)
-        labels[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(network.output[0]));
+        labels[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(network.classes()));
       program->load(inputs.data(), labels.data());
     } else {
       std::vector<float> targets(static_cast<std::size_t>(network.output.elements() * rows));
@@ -182,6 +186,124 @@ TEST(Gradients, EveryLoss) {
       model({5}, {dense(6), activation(Activation::tanh), dense(4)}, {LossSpec::Kind::binary_cross_entropy, 0}));
   check_everywhere(
       model({5}, {dense(6), activation(Activation::tanh), dense(4)}, {LossSpec::Kind::mean_squared_error, 0}));
+}
+
+TEST(Gradients, TransformerBlocks) {
+  check_everywhere(model({6}, gpt(7, 8, 2)));
+  TransformerLayer modern;
+  modern.attention.heads = 4;
+  modern.attention.kv_heads = 2;
+  modern.attention.rotary_base = 100.0f;
+  modern.attention.has_bias = modern.mlp.has_bias = false;
+  modern.attention.weight = modern.mlp.weight = modern.attention.projection = modern.mlp.projection = {"normal", 0.4};
+  modern.mlp.is_swiglu = modern.is_rms_norm = true;
+  modern.dropout = modern.attention.dropout = 0.2f;
+  LayerSpec head = dense(9);
+  std::get<DenseLayer>(head.options).op.is_per_position = true;
+  check_everywhere(model({5}, {layer(EmbeddingLayer{{9, 16}, {"normal", 1.0}}), layer(modern), layer(modern),
+                               layer(RmsNormLayer{}), head}));
+  MlpLayer mlp;
+  mlp.weight = mlp.projection = {"normal", 0.5};
+  AttentionLayer attention;
+  attention.heads = 2;
+  attention.is_causal = false;
+  attention.weight = attention.projection = {"normal", 0.5};
+  check_everywhere(model({4, 6}, {layer(attention), layer(mlp), flatten(), dense(3)}));
+}
+
+// A head that is tied to the embedding has one parameter; its gradient is the sum of both uses, which an untied copy of
+// the network has apart.
+TEST(Gradients, TiedWeightsSumTheirShares) {
+  for (const char* kind : {"ref", "cpu"}) {
+    Trained tied(model({6}, gpt(7, 8, 1)), kind, 4), apart(model({6}, gpt(7, 8, 1, false)), kind, 4);
+    ASSERT_EQ(tied.network.params.size() + 1, apart.network.params.size());
+    for (std::size_t p = 0; p < tied.network.params.size(); ++p) {
+      const auto values = tied.store->to_plain(static_cast<int>(p), tied.store->weights());
+      apart.store->from_plain(static_cast<int>(p), values, apart.store->weights());
+      if (p == 0) apart.store->from_plain(static_cast<int>(tied.network.params.size()), values, apart.store->weights());
+    }
+    EXPECT_EQ(tied.forward(), apart.forward());
+    tied.backward();
+    apart.backward();
+    const auto sum = tied.store->to_plain(0, tied.gradients);
+    const auto first = apart.store->to_plain(0, apart.gradients);
+    const auto second = apart.store->to_plain(static_cast<int>(tied.network.params.size()), apart.gradients);
+    double largest_second = 0;
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      EXPECT_NEAR(sum[i], first[i] + second[i], 1e-6) << kind << " " << i;
+      largest_second = std::max(largest_second, std::abs(static_cast<double>(second[i])));
+    }
+    EXPECT_GT(largest_second, 1e-2);
+  }
+}
+
+TEST(Decoder, ContinuesASequenceTokenByToken) {
+  TransformerLayer rotary;
+  rotary.attention.heads = 2;
+  rotary.attention.rotary_base = 50.0f;
+  rotary.attention.weight = rotary.attention.projection = {"normal", 0.4};
+  LayerList with_rotary = gpt(7, 8, 1);
+  with_rotary.insert(with_rotary.begin() + 2, layer(rotary, "rotary"));
+  for (const char* kind : {"ref", "cpu"})
+    for (const LayerList& layers : {gpt(7, 8, 2), with_rotary}) {
+      const ModelOptions options = model({6}, layers);
+      Trained net(options, kind, 2);
+      net.forward();
+      std::vector<float> expected(static_cast<std::size_t>(2 * 6 * 7)), inputs(12);
+      net.program->read_output(expected.data());
+      const RandomStream stream(9, Purpose::test, 0, 0);
+      for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>(stream.below(i, 7));
+      const Network decoder = build_decoder(options);
+      ProgramOptions program_options;
+      program_options.rows = 2;
+      program_options.is_training = false;
+      Program program(decoder, *net.backend, program_options, net.store->descs());
+      program.bind(*net.store, {});
+      for (std::int64_t t = 0; t < 6; ++t) {
+        const std::vector<float> tokens{inputs[static_cast<std::size_t>(t)], inputs[static_cast<std::size_t>(6 + t)]};
+        program.load(tokens.data(), nullptr);
+        device::RunContext context;
+        context.position = t;
+        program.forward(0, context);
+        std::vector<float> logits(14);
+        program.read_output(logits.data());
+        for (std::int64_t i = 0; i < 14; ++i)
+          EXPECT_NEAR(logits[static_cast<std::size_t>(i)],
+                      expected[static_cast<std::size_t>((i / 7 * 6 + t) * 7 + i % 7)], 2e-5)
+              << kind << " position " << t;
+      }
+    }
+}
+
+TEST(Decoder, RefusesWhatCannotContinueATextToken) {
+  const auto message = [](const ModelOptions& options) {
+    try {
+      build_decoder(options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_NE(message(model({6}, {dense(3)})).find("output [positions, tokens], found [6] and [3]"), std::string::npos);
+  LayerList blind = gpt(7, 8, 1);
+  std::get<TransformerLayer>(blind[2].options).attention.is_causal = false;
+  EXPECT_NE(message(model({6}, blind)).find("is not causal"), std::string::npos);
+}
+
+TEST(TiedWeights, AreCheckedByNameAndShape) {
+  const auto message = [](LayerList layers, const char* tie) {
+    std::get<DenseLayer>(layers.back().options).tied_to = tie;
+    try {
+      build_network(model({6}, layers));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_NE(message(gpt(7, 8, 1), "nobody").find("earlier layer with a weight, found 'nobody'"), std::string::npos);
+  EXPECT_NE(message(gpt(7, 8, 1), "positions").find("its weight [7, 8] cannot be tied to that of 'positions', [6, 8]"),
+            std::string::npos);
+  EXPECT_EQ(message(gpt(7, 8, 1), "tokens"), "accepted");
 }
 
 // Gradients are divided by the global number of samples, not by the micro-batch's.

@@ -63,4 +63,18 @@ inline LayerSpec branches(bool is_concat, std::vector<LayerList> lists) {
   return spec;
 }
 
+/// A small GPT whose weights are large enough for slopes that can be measured. The head is tied to "tokens".
+inline LayerList gpt(std::int64_t vocabulary, std::int64_t width, int blocks, bool is_tied = true) {
+  TransformerLayer block;
+  block.attention.heads = 2;
+  block.attention.weight = block.attention.projection = block.mlp.weight = block.mlp.projection = {"normal", 0.4};
+  LayerList layers{layer(EmbeddingLayer{{vocabulary, width}, {"normal", 0.5}}, "tokens"),
+                   layer(PositionalEmbeddingLayer{{}, {"normal", 0.5}}, "positions")};
+  for (int i = 0; i < blocks; ++i) layers.push_back(layer(block));
+  layers.push_back(layer(LayerNormLayer{{1e-5f, true}}));
+  DenseLayer head{{vocabulary, false, device::Activation::none, true}, {}, {}, is_tied ? "tokens" : ""};
+  layers.push_back(layer(head));
+  return layers;
+}
+
 }  // namespace muster::model::test

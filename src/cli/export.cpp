@@ -1,0 +1,50 @@
+// `muster export`: the weights of a checkpoint as one safetensors file. Runs as one process.
+#include "cli/command.hpp"
+
+#include <muster/base/error.hpp>
+#include <muster/train/gpt2.hpp>
+#include <muster/train/restore.hpp>
+
+#include <filesystem>
+#include <iostream>
+
+namespace muster::cli {
+namespace po = boost::program_options;
+
+int run_export(const std::vector<std::string>& words) {
+  po::options_description flags("flags");
+  flags.add_options()("names", po::value<std::string>()->default_value("muster"),
+                      "muster, or gpt2: names and orders of Hugging Face's GPT-2 files")(
+      "step", po::value<int>()->default_value(-1), "the checkpoint of this step instead of the newest")(
+      "force", "overwrite an existing file");
+  const Arguments arguments("export", {"RUN", "FILE"}, flags, words);
+  if (arguments.is_help()) return 0;
+  const std::string names = arguments.text("names");
+  if (names != "muster" && names != "gpt2")
+    fail(ExitCode::usage, "export: --names: expected muster or gpt2, found '{}'", names);
+  const std::filesystem::path file = arguments.text("FILE");
+  if (std::filesystem::exists(file) && !arguments.has("force"))
+    fail(ExitCode::usage, "export: {} exists already; replace it with --force", file.string());
+  const auto trained = train::restore_network(arguments.text("RUN"), {}, arguments.integer("step"), 1);
+  std::vector<train::NamedTensor> tensors;
+  const auto& params = trained->network.params;
+  for (std::size_t p = 0; p < params.size(); ++p)
+    tensors.push_back(
+        {params[p].name, params[p].shape, trained->store->to_plain(static_cast<int>(p), trained->store->weights())});
+  if (names == "gpt2") {
+    tensors = train::to_gpt2(trained->network, tensors);
+  } else {
+    for (std::size_t s = 0; s < trained->network.states.size(); ++s) {
+      const auto values = trained->store->state(static_cast<int>(s));
+      tensors.push_back(
+          {trained->network.states[s].name, trained->network.states[s].shape, {values.begin(), values.end()}});
+    }
+  }
+  const std::filesystem::path part = file.string() + ".tmp";
+  train::write_safetensors(part, tensors);
+  std::filesystem::rename(part, file);
+  std::cout << fmt::format("{}: {} tensors of step {}\n", file.string(), tensors.size(), trained->step);
+  return 0;
+}
+
+}  // namespace muster::cli
