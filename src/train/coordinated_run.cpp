@@ -248,6 +248,7 @@ void CoordinatedRun::tell(const parallel::Evaluated& result) {
   evaluated_version_ = result.version;
   const auto rows = static_cast<double>(result.rows);
   const double loss = static_cast<double>(result.loss_units) * model::loss_unit / rows;
+  const double labels = rows * static_cast<double>(server_.model.network.targets_per_sample());
   if (!result.is_finite) diverged("the loss on the test split is NaN or Inf");
   std::string line = fmt::format("test        step {}  loss {:.5f}", result.version, loss);
   MetricsLine metrics{{"step", result.version},
@@ -256,11 +257,11 @@ void CoordinatedRun::tell(const parallel::Evaluated& result) {
                       {"samples", result.rows},
                       {"loss", loss}};
   if (data_.has_labels) {
-    line += fmt::format("  accuracy {:.2f} %", 100 * static_cast<double>(result.correct) / rows);
-    metrics.emplace_back("accuracy", static_cast<double>(result.correct) / rows);
+    line += fmt::format("  accuracy {:.2f} %", 100 * static_cast<double>(result.correct) / labels);
+    metrics.emplace_back("accuracy", static_cast<double>(result.correct) / labels);
   }
   if (server_.model.network.top_k > 0)
-    metrics.emplace_back("top_k_accuracy", static_cast<double>(result.top_k_correct) / rows);
+    metrics.emplace_back("top_k_accuracy", static_cast<double>(result.top_k_correct) / labels);
   log::info("{}  (worker {})", line, result.worker);
   metrics_.write(metrics);
 }
@@ -268,12 +269,13 @@ void CoordinatedRun::tell(const parallel::Evaluated& result) {
 void CoordinatedRun::report() {
   const double seconds = std::max(interval_.watch.elapsed_s(), 1e-9);
   const auto rows = static_cast<double>(std::max<std::int64_t>(interval_.rows, 1));
+  const double labels = rows * static_cast<double>(server_.model.network.targets_per_sample());
   last_loss_ = static_cast<double>(interval_.loss_units) * model::loss_unit / rows;
   const double epoch = static_cast<double>(step_) / static_cast<double>(data_.steps_per_epoch);
   std::string line =
       fmt::format("step {:>7}/{}  epoch {:6.2f}  loss {:.5f}", step_, data_.total_steps, epoch, last_loss_);
   if (data_.has_labels)
-    line += fmt::format("  accuracy {:5.2f} %", 100 * static_cast<double>(interval_.correct) / rows);
+    line += fmt::format("  accuracy {:5.2f} %", 100 * static_cast<double>(interval_.correct) / labels);
   line += fmt::format("  lr {:.3g}  {:.0f} samples/s  staleness p50 {} max {}  shares {} %", lr_,
                       static_cast<double>(interval_.rows) / seconds, interval_.median_staleness(),
                       interval_.largest_staleness(), interval_.shares());
@@ -293,9 +295,9 @@ void CoordinatedRun::report() {
                       {"staleness_histogram", join(histogram, " ")},
                       {"worker_shares", interval_.shares()},
                       {"workers_gone", static_cast<std::int64_t>(coordinator_.lost())}};
-  if (data_.has_labels) metrics.emplace_back("accuracy", static_cast<double>(interval_.correct) / rows);
+  if (data_.has_labels) metrics.emplace_back("accuracy", static_cast<double>(interval_.correct) / labels);
   if (data_.has_labels && server_.model.network.top_k > 0)
-    metrics.emplace_back("top_k_accuracy", static_cast<double>(interval_.top_k_correct) / rows);
+    metrics.emplace_back("top_k_accuracy", static_cast<double>(interval_.top_k_correct) / labels);
   metrics_.write(metrics);
   interval_ = AsyncInterval{};
   interval_.by_worker.resize(static_cast<std::size_t>(job_.roles.workers));

@@ -1,4 +1,4 @@
-// Layer norm over plain samples or positions: one row at a time, sums in eight double lanes. Each thread sums the
+// Layer norm over plain samples or positions: one row at a time, sums in double lanes. Each thread sums the
 // parameter gradients of its rows; the threads' sums are added in order.
 #include "device/cpu/adapter.hpp"
 #include "device/cpu/channel_loops.hpp"
@@ -85,17 +85,16 @@ class LayerNorm : public CpuOp {
   };
 
   Moments moments_of(const float* row) const {
-    double sums[8] = {};
-    for (std::int64_t i = 0; i < k_; ++i) sums[i % 8] += static_cast<double>(row[i]);
-    double mean = 0;
-    for (double s : sums) mean += s / static_cast<double>(k_);
-    double squares[8] = {};
+    double mean = 0, variance = 0;
+#pragma omp simd reduction(+ : mean)
+    for (std::int64_t i = 0; i < k_; ++i) mean += static_cast<double>(row[i]);
+    mean /= static_cast<double>(k_);
+#pragma omp simd reduction(+ : variance)
     for (std::int64_t i = 0; i < k_; ++i) {
       const double d = static_cast<double>(row[i]) - mean;
-      squares[i % 8] += d * d;
+      variance += d * d;
     }
-    double variance = 0;
-    for (double s : squares) variance += s / static_cast<double>(k_);
+    variance /= static_cast<double>(k_);
     return {static_cast<float>(mean),
             static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(spec_.epsilon)))};
   }

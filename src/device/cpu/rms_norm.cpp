@@ -51,11 +51,10 @@ class RmsNorm : public CpuOp {
   float* kept() const { return reinterpret_cast<float*>(saved()); }
 
   float inverse(const float* row) const {
-    double sums[8] = {};
-    for (std::int64_t c = 0; c < k_; ++c) sums[c % 8] += static_cast<double>(row[c]) * static_cast<double>(row[c]);
-    double mean = 0;
-    for (double s : sums) mean += s / static_cast<double>(k_);
-    return static_cast<float>(1.0 / std::sqrt(mean + static_cast<double>(spec_.epsilon)));
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t c = 0; c < k_; ++c) sum += static_cast<double>(row[c]) * static_cast<double>(row[c]);
+    return static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(k_) + static_cast<double>(spec_.epsilon)));
   }
 
   void backward_row(std::int64_t at, float* gamma_grad) const {

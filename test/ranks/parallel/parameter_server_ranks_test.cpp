@@ -192,8 +192,8 @@ class SilentWorker : public testing::TestWithParam<comm::WindowKind> {};
 TEST_P(SilentWorker, IsDroppedAndLetInAgain) {
   Job job(1, GetParam());
   Outcome outcome;
-  if (job.roles.is_server(job.world->rank())) serve(job, {0, true, 1}, 0.2, outcome);
-  else EXPECT_TRUE(work(job, job.roles.worker_of(job.world->rank()) == 0 ? 3 : -1, 0.6, 0.03));
+  if (job.roles.is_server(job.world->rank())) serve(job, {0, true, 1}, 0.5, outcome);
+  else EXPECT_TRUE(work(job, job.roles.worker_of(job.world->rank()) == 0 ? 3 : -1, 1.2, 0.06));
   if (job.world->rank() == 0) {
     EXPECT_EQ(outcome.updates, batches);
     EXPECT_EQ(outcome.gone, std::vector<std::int64_t>{0});
