@@ -1,12 +1,13 @@
 // Rank 0 of the parameter-server strategy: while it keeps its shard and coordinates (parallel/server), it looks after
 // the run as loop.cpp does for the synchronous strategies: the log, the metrics, the audit of every epoch, evaluations
 // and checkpoints at one version while the workers go on, the end.
-#include "train/pause.hpp"
+#include "train/async_interval.hpp"
 #include "train/server.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
 #include <muster/base/log.hpp>
+#include <muster/base/pause.hpp>
 #include <muster/base/text.hpp>
 #include <muster/parallel/server/coordinator.hpp>
 #include <muster/train/audit.hpp>
@@ -23,38 +24,6 @@
 
 namespace muster::train {
 namespace {
-
-/// Sums since the last line of the log.
-struct AsyncInterval {
-  Stopwatch watch;
-  std::int64_t updates = 0, rows = 0, loss_units = 0, correct = 0, top_k_correct = 0;
-  std::map<std::int64_t, std::int64_t> staleness;  // how many updates had it
-  std::vector<std::int64_t> by_worker;
-
-  void add(const parallel::Applied& update) {
-    ++updates;
-    rows += update.rows;
-    loss_units += update.loss_units;
-    correct += update.correct;
-    top_k_correct += update.top_k_correct;
-    ++staleness[update.version - 1 - update.base];
-    ++by_worker[static_cast<std::size_t>(update.worker)];
-  }
-  std::int64_t median_staleness() const {
-    std::int64_t seen = 0;
-    for (const auto& [value, count] : staleness)
-      if (2 * (seen += count) >= updates) return value;
-    return 0;
-  }
-  std::int64_t largest_staleness() const { return staleness.empty() ? 0 : staleness.rbegin()->first; }
-  std::string shares() const {
-    std::vector<std::string> parts;
-    for (std::int64_t count : by_worker)
-      parts.push_back(fmt::format(
-          "{:.0f}", 100.0 * static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(updates, 1))));
-    return join(parts, "/");
-  }
-};
 
 class CoordinatedRun {
  public:
@@ -131,13 +100,13 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
 ExitCode CoordinatedRun::run() {
   describe();
   interval_.watch.restart();
-  IdlePause pause;
+  Stopwatch idle;
   while (!is_over()) {
     const std::int64_t before = version();
     look();
     use_snapshot();
-    if (version() != before) pause.reset();
-    else pause.take();
+    if (version() != before) idle.restart();
+    else pass_time(idle.elapsed_s());
   }
   if (interval_.updates > 0) report();
   end();
@@ -165,7 +134,7 @@ void CoordinatedRun::describe() {
   for (const Range& shard : job_.shards.ranges)
     sizes.push_back(human_bytes(static_cast<std::uint64_t>(shard.size()) * sizeof(float)));
   log::info("shards      {} (largest {:.2f} of the mean), {} versions, windows: {}", join(sizes, ", "),
-            job_.shards.imbalance(), 4, job_.window->describe());
+            job_.shards.imbalance(), parallel::version_buffers, job_.window->describe());
   log::info("staleness   {}, leases of 1 to {} batches",
             config_.parallel.staleness == 0 ? std::string("unbounded") : std::to_string(config_.parallel.staleness),
             config_.parallel.longest_lease);
@@ -220,17 +189,10 @@ void CoordinatedRun::audit(const parallel::Applied& update) {
 /// What a resumed run had done of epochs that are not complete follows from the order of samples.
 void CoordinatedRun::audit_resumed() {
   std::vector<std::int64_t> done = job_.done_beyond;
-  for (std::int64_t step = first_open_ / data_.steps_per_epoch * data_.steps_per_epoch; step < first_open_; ++step)
-    done.push_back(step);
+  for (std::int64_t step = data_.first_step_of_epoch(first_open_); step < first_open_; ++step) done.push_back(step);
   for (std::int64_t step : done) {
-    const std::int64_t epoch = step / data_.steps_per_epoch;
-    const dataset::Permutation permutation(config_.run.seed, epoch, data_.size, config_.data.shuffle);
-    std::vector<std::int64_t> indices;
-    const std::int64_t end = data_.counter_of(step + 1, config_.data.batch) - epoch * data_.size;
-    for (std::int64_t i = data_.counter_of(step, config_.data.batch) - epoch * data_.size; i < end; ++i)
-      indices.push_back(permutation(i));
-    const auto sums = index_sums(indices);
-    for (std::size_t i = 0; i < 3; ++i) audits_[epoch][i] += sums[i];
+    const auto sums = index_sums_of_step(config_, data_, step);
+    for (std::size_t i = 0; i < 3; ++i) audits_[step / data_.steps_per_epoch][i] += sums[i];
   }
 }
 
@@ -355,9 +317,10 @@ void CoordinatedRun::start_save(const parallel::Snapshot& snapshot) {
   state.epoch = state.sample_counter / data_.size;
   state.done_beyond = snapshot.committed_beyond;
   state.sample_order = sample_order(config_, data_);
-  if (const auto sums = audits_.find(state.epoch);
-      sums != audits_.end() && state.done_beyond.empty() && snapshot.version == version())
-    for (std::size_t i = 0; i < 3; ++i) state.audit[i] = static_cast<std::int64_t>(sums->second[i]);
+  for (std::int64_t step = data_.first_step_of_epoch(snapshot.first_open); step < snapshot.first_open; ++step) {
+    const auto sums = index_sums_of_step(config_, data_, step);
+    for (std::size_t i = 0; i < 3; ++i) state.audit[i] += static_cast<std::int64_t>(sums[i]);
+  }
   saved_version_ = snapshot.version;
   saving_ = std::async(std::launch::async, [this, state = std::move(state)]() mutable {
     CheckpointState full = gather_state(server_.model);

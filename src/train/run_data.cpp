@@ -2,6 +2,7 @@
 
 #include <muster/base/error.hpp>
 #include <muster/model/network.hpp>
+#include <muster/train/audit.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -62,6 +63,15 @@ RunData open_run_data(const Config& config, int replicas, bool checks_labels) {
   run.eval_steps = run.has_test ? interval_steps(config.eval.every, run.steps_per_epoch) : 0;
   run.checkpoint_steps = interval_steps(config.checkpoint.every, run.steps_per_epoch);
   return run;
+}
+
+std::array<std::uint64_t, 3> index_sums_of_step(const Config& config, const RunData& data, std::int64_t step) {
+  const dataset::Permutation order(config.run.seed, step / data.steps_per_epoch, data.size, config.data.shuffle);
+  const dataset::BatchPosition batch =
+      dataset::batch_at(data.counter_of(step, config.data.batch), data.size, config.data.batch);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < batch.rows; ++i) indices.push_back(order(batch.first + i));
+  return index_sums(indices);
 }
 
 std::string sample_order(const Config& config, const RunData& data) {

@@ -6,7 +6,10 @@
 #include <muster/train/checkpoint.hpp>
 #include <muster/train/options.hpp>
 
+#include <algorithm>
+#include <array>
 #include <memory>
+#include <string>
 
 namespace muster::train {
 
@@ -17,6 +20,7 @@ struct RunData {
   std::int64_t log_steps = 0, eval_steps = 0, checkpoint_steps = 0;  ///< between two of them; 0: never
   bool has_labels = false, has_test = false;
 
+  std::int64_t first_step_of_epoch(std::int64_t step) const { return step / steps_per_epoch * steps_per_epoch; }
   /// Global sample counter at which step `step` begins.
   std::int64_t counter_of(std::int64_t step, std::int64_t batch) const {
     return step / steps_per_epoch * size + std::min(step % steps_per_epoch * batch, size);
@@ -26,6 +30,9 @@ struct RunData {
 /// Opens the splits and checks them against the network. replicas: each must find a sample. checks_labels: on one rank
 /// is enough. Throws Error(data).
 RunData open_run_data(const Config& config, int replicas, bool checks_labels);
+
+/// Check sums (train/audit) of the samples of a step, all ranks together.
+std::array<std::uint64_t, 3> index_sums_of_step(const Config& config, const RunData& data, std::int64_t step);
 
 /// What decides which samples a step gets, as text for checkpoints: counters mean nothing under another order.
 std::string sample_order(const Config& config, const RunData& data);

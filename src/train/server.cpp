@@ -1,8 +1,7 @@
 #include "train/server.hpp"
 
-#include "train/pause.hpp"
-
-#include <muster/base/error.hpp>
+#include <muster/base/clock.hpp>
+#include <muster/base/pause.hpp>
 
 #include <algorithm>
 
@@ -21,16 +20,16 @@ std::vector<float> cut(const Range& shard, std::span<const float> parameters, st
 
 void follow(ServerRank& server) {
   const double deadline_s = server.job.config().parallel.heartbeat_deadline_s;
-  IdlePause pause;
+  Stopwatch idle;
   for (;;) {
     if (server.shard->follow_log()) {
-      pause.reset();
+      idle.restart();
       continue;
     }
     const parallel::Ending ending = server.shard->look_up(deadline_s);
     if (ending == parallel::Ending::ranks_lost) server.job.session.set_ranks_lost();
     if (ending != parallel::Ending::none) return;
-    pause.take();
+    pass_time(idle.elapsed_s());
   }
 }
 

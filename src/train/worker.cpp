@@ -28,8 +28,10 @@ double slowness(int worker) {
   if (text == nullptr) return 1;
   char* rest = nullptr;
   const long which = std::strtol(text, &rest, 10);
-  if (rest == text || *rest != ':') fail(ExitCode::usage, "MUSTER_SLOW_WORKER={}: expected WORKER:FACTOR", text);
-  return which == worker ? std::atof(rest + 1) : 1;
+  const double factor = *rest == ':' ? std::strtod(rest + 1, &rest) : 0;
+  if (!(factor >= 1) || *rest != '\0')
+    fail(ExitCode::usage, "MUSTER_SLOW_WORKER={}: expected WORKER:FACTOR with a factor of at least 1", text);
+  return which == worker ? factor : 1;
 }
 
 class Worker {

@@ -67,6 +67,13 @@ run_ "$MUSTER" eval plain1shared
 expect_exit 0
 expect_contains 'step 600'
 
+case_ 'start weights of a file reach the servers'
+ranks_ 3 "$MUSTER" train ps.yaml --set run.directory=warm --set run.steps=20 --set eval.every=never \
+  --set model.weights="$PWD/plain1shared/checkpoints/step-00000600/weights.safetensors"
+expect_exit 0
+loss=$(grep -o '"loss":[^,]*' warm/metrics.jsonl | head -n 1 | cut -d: -f2)
+expect_equal "$(awk -v l="$loss" 'BEGIN { print (l < 0.2) }')" 1 "loss $loss of the first 20 steps below 0.2"
+
 case_ 'a killed worker: the others do its batches, every sample is used once'
 start_ killed 4 --set run.steps=6000 --set checkpoint.every=never --set eval.every=never
 victim=$(rank_of_ killed 2)
@@ -142,8 +149,31 @@ expect_exit 2
 expect_contains 'leave none to train'
 expect_no_file few
 
-case_ 'an exploding run ends with 7'
-ranks_ 3 "$MUSTER" train ps.yaml --set run.directory=boom --set optimizer.momentum.lr=1e12
+case_ 'a worker that is eight times as slow does less, and holds nobody up'
+export MUSTER_SLOW_WORKER=1:8
+ranks_ 4 "$MUSTER" train ps.yaml --set run.directory=slow --set parallel.staleness=unbounded --set log.every='600 steps' --set checkpoint.every=never
+unset MUSTER_SLOW_WORKER
+expect_exit 0
+shares=$(grep -o '"worker_shares":"[^"]*' slow/metrics.jsonl | cut -d'"' -f4)
+expect_equal "$(awk -F/ '{ print ($2 > 0 && 2 * $2 < $1 && 2 * $2 < $3) }' <<<"$shares")" 1 "shares $shares"
+export MUSTER_SLOW_WORKER=1:fast
+ranks_ 3 "$MUSTER" train ps.yaml --set run.directory=slower
+unset MUSTER_SLOW_WORKER
+expect_exit 2
+expect_contains 'expected WORKER:FACTOR'
+
+case_ 'a checkpoint of mid-epoch goes on under a synchronous strategy, its samples audited'
+ranks_ 2 "$MUSTER" train ps.yaml --set run.directory=sync --set run.steps=250
+expect_exit 0
+run_ "$MUSTER" train ps.yaml --set run.directory=sync --resume --set run.steps=400 --set parallel.strategy=mirrored --set parallel.servers= \
+  --set parallel.staleness= --set parallel.heartbeat_deadline_s=
+expect_exit 0
+expect_contains 'resumed at step 250'
+expect_contains 'done        400 steps'
+
+case_ 'an exploding run ends with 7 on all ranks, also in the middle of leases'
+ranks_ 4 "$MUSTER" train ps.yaml --set run.directory=boom --set optimizer.momentum.lr=1e12 --set parallel.heartbeat_deadline_s=30
 expect_exit 7
 expect_contains 'diverged'
+expect_lacks 'lost the coordinator'
 finish

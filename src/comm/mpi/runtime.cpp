@@ -2,10 +2,10 @@
 
 #include "comm/mpi/blocking_guard.hpp"
 #include "comm/mpi/check.hpp"
-#include "comm/pause.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
+#include <muster/base/pause.hpp>
 #include <muster/base/text.hpp>
 
 #include <algorithm>

@@ -16,8 +16,8 @@
 //
 // Why a read is never torn: version v is overwritten only when v + version_buffers is being made, which begins after
 // v + version_buffers - 1 is published. A reader that sees `published` at most v + version_buffers - 2 after its copy
-// has a whole one. A slot is reused only after all servers have applied what was in it. An order changes only after the
-// worker has asked for the next.
+// has a whole one. A slot is reused only after all servers have applied what was in it. An order's
+// batches change only after the worker has asked for the next.
 #pragma once
 
 #include <muster/parallel/server/shard_server.hpp>
@@ -27,7 +27,6 @@
 
 namespace muster::parallel {
 
-inline constexpr std::int64_t version_buffers = 4;
 inline constexpr std::size_t word_bytes = 8;
 inline constexpr std::size_t line_bytes = 64;
 inline constexpr int slots_per_worker = 2;
@@ -69,7 +68,7 @@ static_assert(sizeof(Commit) == 2 * line_bytes);
 struct Report {
   std::uint64_t beat;     ///< grows while the worker lives
   std::uint64_t wants;    ///< number of orders it has asked for
-  std::uint64_t commits;  ///< number of commits made in this generation's numbering
+  std::uint64_t commits;  ///< number of commits made, over all generations
   std::uint64_t generation;
   std::uint64_t wants_stop;  ///< a signal came
   std::uint64_t result_of;   ///< number of the evaluate order that `result` belongs to

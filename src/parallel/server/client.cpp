@@ -6,28 +6,13 @@
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
 #include <muster/base/error.hpp>
+#include <muster/base/pause.hpp>
 
-#include <sched.h>
-#include <time.h>
 #include <algorithm>
 #include <atomic>
 #include <bit>
 
 namespace muster::parallel {
-namespace {
-
-/// Between two looks at a word that has not changed: hot at first, then the core is left to others.
-void pause(double waited_s) {
-  if (waited_s < 200e-6) {
-    ::sched_yield();
-    return;
-  }
-  const timespec nap{0, waited_s < 0.05 ? 50'000 : 500'000};
-  ::nanosleep(&nap, nullptr);
-}
-
-}  // namespace
-
 struct ServerClient::Impl {
   Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, int slots, int number,
        std::function<bool()> stop, const ClientOptions& its_options)
@@ -68,25 +53,26 @@ struct ServerClient::Impl {
       coordinator_beat = beat_there;
       coordinator_seen_s = now;
     } else if (coordinator_seen_s > 0 && now - coordinator_seen_s > options.server_deadline_s) {
-      fail(ExitCode::comm, "lost the coordinator (rank 0): it has been silent for {:.1f} s (run.deadline_s {} s)",
+      fail(ExitCode::comm,
+           "lost the coordinator (rank 0): it has been silent for {:.1f} s (parallel.heartbeat_deadline_s: {:g})",
            now - coordinator_seen_s, options.server_deadline_s);
     } else if (coordinator_seen_s == 0) {
       coordinator_seen_s = now;
     }
-    pause(waited_s);
+    pass_time(waited_s);
   }
   template <class Done>
   void wait_until(const Done& done) {
     const Stopwatch watch;
     coordinator_seen_s = 0;
     while (!done()) wait_a_moment(watch.elapsed_s());
-    waited += watch.elapsed_s();
   }
 
   void check_sizes(std::size_t parameters, std::size_t running) const {
     MUSTER_CHECK_EQ(static_cast<std::int64_t>(parameters), shards.parameters);
     MUSTER_CHECK_EQ(static_cast<std::int64_t>(running), shards.running);
   }
+  Ending ending() { return static_cast<Ending>(window.get_word(0, board(0).ending())); }
   bool is_void() { return order_word(offsetof(Order, generation)) != generation; }
   void adopt_generation() {
     generation = order_word(offsetof(Order, generation));
@@ -109,7 +95,6 @@ struct ServerClient::Impl {
   std::vector<std::int64_t> held;  // version of every shard in the last pull
   std::uint64_t generation = 0, beats = 0, commits = 0, order = 0, coordinator_beat = 0;
   double last_beat_s = 0, coordinator_seen_s = 0;
-  double waited = 0, pulling = 0, pushing = 0;
   bool has_told_stop = false;
 };
 
@@ -187,13 +172,18 @@ Task ServerClient::next_task() {
 std::int64_t ServerClient::pull(std::span<float> parameters, std::span<float> running) {
   Impl& my = *impl_;
   my.check_sizes(parameters.size(), running.size());
-  const Stopwatch watch;
+  const Deadline deadline("pull of a whole version", my.options.server_deadline_s);
   for (int s = 0; s < my.roles.servers; ++s)
-    while (!my.pull_shard(s, parameters, running)) my.beat();
-  my.pulling += watch.elapsed_s();
+    while (!my.pull_shard(s, parameters, running)) {
+      my.beat();
+      if (deadline.is_over())
+        fail(ExitCode::comm,
+             "'{}' was not done after {:g} s: server {} makes versions faster than this worker can copy one; use more "
+             "servers or fewer workers",
+             deadline.operation(), deadline.limit_s(), s);
+    }
   return *std::ranges::min_element(my.held);
 }
-const std::vector<std::int64_t>& ServerClient::versions() const { return impl_->held; }
 
 void ServerClient::pull_snapshot(std::span<float> parameters, std::span<float> running) {
   Impl& my = *impl_;
@@ -206,9 +196,8 @@ bool ServerClient::push(std::span<const float> gradient, std::span<const float> 
   Impl& my = *impl_;
   my.check_sizes(gradient.size(), running.size());
   const std::uint64_t number = my.commits + 1;
-  my.wait_until([&] { return my.is_void() || my.is_slot_free(number); });
-  if (my.is_void()) return false;
-  const Stopwatch watch;
+  my.wait_until([&] { return my.is_void() || my.is_slot_free(number) || my.ending() != Ending::none; });
+  if (my.is_void() || my.ending() != Ending::none) return false;
   for (int s = 0; s < my.roles.servers; ++s) {
     const std::size_t slot = my.board(s).slot(my.worker, number);
     my.for_pieces(s, gradient, running, [&](std::span<const float> values, std::size_t offset) {
@@ -216,7 +205,6 @@ bool ServerClient::push(std::span<const float> gradient, std::span<const float> 
     });
   }
   for (int s = 0; s < my.roles.servers; ++s) my.window.flush(s);
-  my.pushing += watch.elapsed_s();
   return true;
 }
 
@@ -262,18 +250,10 @@ void ServerClient::report_result(const CommitFacts& facts) {
 }
 
 void ServerClient::beat() { impl_->beat(); }
-bool ServerClient::is_void() { return impl_->is_void(); }
-double ServerClient::waited_s() const { return impl_->waited; }
-double ServerClient::pull_s() const { return impl_->pulling; }
-double ServerClient::push_s() const { return impl_->pushing; }
 bool ServerClient::ends_clean() {
   Impl& my = *impl_;
-  std::uint64_t ending = 0;
-  my.wait_until([&] {
-    ending = my.window.get_word(0, my.board(0).ending());
-    return ending != static_cast<std::uint64_t>(Ending::none);
-  });
-  return ending == static_cast<std::uint64_t>(Ending::clean);
+  my.wait_until([&] { return my.ending() != Ending::none; });
+  return my.ending() == Ending::clean;
 }
 
 }  // namespace muster::parallel

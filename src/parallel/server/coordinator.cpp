@@ -23,8 +23,6 @@ struct Member {
   double seen_s = 0;
   bool is_gone = false;
   bool is_spare = false;
-  bool holds_lease = false;
-  std::int64_t uncommitted = 0;  // batches of the lease
   bool is_evaluating = false;
 };
 
@@ -81,6 +79,12 @@ struct Coordinator::Impl {
     write_standing(w);
     if (kind != TaskKind::wait) ++m.orders;
     window.put_word(m.orders, 0, board.order(w) + offsetof(Order, number));
+  }
+
+  /// Also to a worker that has not asked and may be reading its order: the batches stay as they are.
+  void tell_to_leave(int w) {
+    window.put_word(static_cast<std::uint64_t>(TaskKind::leave), 0, board.order(w) + offsetof(Order, kind));
+    window.put_word(++member(w).orders, 0, board.order(w) + offsetof(Order, number));
   }
 
   void keep_snapshot() {
@@ -153,8 +157,6 @@ void Coordinator::Impl::lose(int w, double silent_s) {
   Member& m = member(w);
   m.is_gone = true;
   ++m.generation;
-  m.holds_lease = false;
-  m.uncommitted = 0;
   if (m.is_evaluating) wants_evaluation = true;  // for somebody else
   m.is_evaluating = false;
   const bool was_working = book.is_live(w);
@@ -186,7 +188,7 @@ void Coordinator::Impl::take_commits(int w) {
 }
 
 /// Applied exactly once: the generation must be the worker's present one and the lease book must say that it holds the
-/// batch.
+/// batch. A worker that is back may still work through a lease of its former life: that is dropped like late work.
 void Coordinator::Impl::decide(int w, std::uint64_t number) {
   Member& m = member(w);
   const Commit commit = place<Report>(board.report(w)).commit[number % slots_per_worker];
@@ -202,16 +204,15 @@ void Coordinator::Impl::decide(int w, std::uint64_t number) {
                 static_cast<double>(commit.compute_us) * 1e-6,
                 commit.is_finite == 1,
                 {commit.index_sums[0], commit.index_sums[1], commit.index_sums[2]}};
-  const bool is_current = !m.is_gone && commit.generation == m.generation && m.uncommitted > 0;
+  const bool is_current = !m.is_gone && commit.generation == m.generation && book.holds(w, batch);
   if (is_current && event.is_finite) {
     if (!server.has_room()) return;
-    MUSTER_CHECK(book.commit(w, batch), "worker {} committed batch {}, which it does not hold", w, batch);
+    book.commit(w, batch);
     server.log_update({w, number, event.base, std::bit_cast<double>(commit.grad_scale), lr(server.version())});
     if (!snapshot && options.is_snapshot_due && options.is_snapshot_due(server.version()) && server.has_room())
       keep_snapshot();
     m.accepted = number;
     book.set_seconds_per_batch(w, event.compute_s);
-    if (--m.uncommitted == 0) m.holds_lease = false;
   }
   m.handled = number;
   write_standing(w);
@@ -235,7 +236,7 @@ void Coordinator::Impl::take_result(int w) {
 
 void Coordinator::Impl::give_order(int w) {
   Member& m = member(w);
-  if (m.is_gone || m.is_spare || m.holds_lease || m.is_evaluating) return;
+  if (m.is_gone || m.is_spare || m.is_evaluating || book.has_lease(w)) return;
   if (word(w, offsetof(Report, wants)) <= m.orders) return;
   if (wants_evaluation) {
     wants_evaluation = false;
@@ -247,8 +248,6 @@ void Coordinator::Impl::give_order(int w) {
   if (!is_granting) return;
   const std::optional<Range> lease = book.grant(w);
   if (!lease) return;
-  m.holds_lease = true;
-  m.uncommitted = lease->size();
   write_order(w, TaskKind::train, lease->begin, lease->end);
 }
 
@@ -258,7 +257,7 @@ Coordinator::Coordinator(comm::Window& window, const Roles& roles, const Shards&
     : impl_(std::make_unique<Impl>(window, roles, shards, optimizer_slots, server, book, std::move(lr), options)) {}
 Coordinator::~Coordinator() = default;
 
-bool Coordinator::poll() {
+void Coordinator::poll() {
   Impl& my = *impl_;
   my.applied.clear();
   my.attendance.clear();
@@ -279,7 +278,6 @@ bool Coordinator::poll() {
   if (live() == 0)
     fail(ExitCode::comm, "lost the last worker: all {} are silent (parallel.heartbeat_deadline_s: {:g})",
          my.roles.workers, my.options.deadline_s);
-  return !my.applied.empty() || !my.attendance.empty() || my.evaluated.has_value();
 }
 
 const std::vector<Applied>& Coordinator::applied() const { return impl_->applied; }
@@ -310,8 +308,8 @@ void Coordinator::evaluate_snapshot() {
 void Coordinator::stop_granting() { impl_->is_granting = false; }
 bool Coordinator::wants_stop() const { return impl_->wants_stop; }
 bool Coordinator::is_idle() const {
-  for (const Member& m : impl_->members)
-    if (m.holds_lease || m.is_evaluating) return false;
+  for (int w = 0; w < impl_->roles.workers; ++w)
+    if (impl_->book.has_lease(w) || impl_->member(w).is_evaluating) return false;
   return !impl_->wants_evaluation;
 }
 int Coordinator::live() const {
@@ -324,7 +322,7 @@ int Coordinator::lost() const { return impl_->roles.workers - live(); }
 void Coordinator::end() {
   Impl& my = *impl_;
   const Ending ending = lost() == 0 ? Ending::clean : Ending::ranks_lost;
-  for (int w = 0; w < my.roles.workers; ++w) my.write_order(w, TaskKind::leave, 0, 0);
+  for (int w = 0; w < my.roles.workers; ++w) my.tell_to_leave(w);
   my.window.put_word(static_cast<std::uint64_t>(ending), 0, my.board.ending());
 }
 

@@ -39,6 +39,11 @@ int LeaseBook::live() const {
   return static_cast<int>(std::ranges::count_if(workers_, [](const Worker& w) { return w.is_live; }));
 }
 
+bool LeaseBook::holds(int worker, std::int64_t batch) const {
+  const Worker& w = workers_[static_cast<std::size_t>(worker)];
+  return w.is_live && std::ranges::find(w.held, batch) != w.held.end();
+}
+
 std::int64_t LeaseBook::slowest_clock() const {
   std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
   for (const Worker& w : workers_)
@@ -80,11 +85,9 @@ std::optional<Range> LeaseBook::grant(int worker) {
 
 bool LeaseBook::commit(int worker, std::int64_t batch) {
   Worker& w = workers_[static_cast<std::size_t>(worker)];
-  const auto held = std::ranges::find(w.held, batch);
-  if (!w.is_live || held == w.held.end()) return false;
-  w.held.erase(held);
+  if (!holds(worker, batch)) return false;
+  std::erase(w.held, batch);
   if (w.held.empty()) ++w.clock;
-  ++w.share;
   ++committed_;
   MUSTER_CHECK(batch >= open_ && beyond_.insert(batch).second, "batch {} committed twice", batch);
   while (beyond_.contains(open_)) beyond_.erase(open_++);

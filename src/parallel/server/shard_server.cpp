@@ -137,7 +137,6 @@ void ShardServer::keep_snapshot() {
   std::ranges::copy(my.floats(my.board.version(version_)), my.floats(my.board.snapshot(0)).begin());
   for (std::size_t k = 0; k < my.state.size(); ++k)
     std::ranges::copy(my.state[k].span(), my.floats(my.board.snapshot(static_cast<int>(k) + 1)).begin());
-  snapshot_version_ = version_;
   my.put_word(Board::snapshotted(), static_cast<std::uint64_t>(version_));
 }
 
@@ -182,6 +181,7 @@ bool ShardServer::follow_log() {
     apply({static_cast<int>(entry.worker), entry.commit, static_cast<std::int64_t>(entry.base),
            std::bit_cast<double>(entry.grad_scale), std::bit_cast<double>(entry.lr)});
   my.put_word(Board::followed(), ++my.entries);
+  my.put_word(Board::alive(), ++my.looks);  // a server that has much to do lives, too
   return true;
 }
 

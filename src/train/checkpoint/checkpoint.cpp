@@ -22,7 +22,7 @@ namespace muster::train {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int format_version = 1;
+constexpr int format_version = 2;  // 2: sample_order, done_beyond
 const char* const data_files[] = {"weights.safetensors", "state.h5"};
 
 fs::path folder_of(const fs::path& run) { return run / "checkpoints"; }

@@ -1,4 +1,6 @@
 // Vocabularies, the text converter, and windows of tokens read back.
+#include "unit/message_of.hpp"
+
 #include <gtest/gtest.h>
 
 #include <muster/base/error.hpp>
@@ -17,15 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using Ids = std::vector<std::int32_t>;
 
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Vocabulary, BytesAndCharacters) {
   EXPECT_EQ(byte_vocabulary()->encode("a\xff"), (Ids{97, 255}));
   EXPECT_EQ(byte_vocabulary()->decode(Ids{97, 255}), "a\xff");
@@ -33,13 +26,13 @@ TEST(Vocabulary, BytesAndCharacters) {
   EXPECT_EQ(characters->size(), 6);  // space e... : ' ' h l o é €
   EXPECT_EQ(characters->encode("ho €é"), (Ids{1, 3, 0, 5, 4}));
   EXPECT_EQ(characters->decode(Ids{1, 3, 0, 5, 4}), "ho €é");
-  EXPECT_EQ(message_of([&] { characters->encode("hx"); }),
+  EXPECT_EQ(test::message_of([&] { characters->encode("hx"); }),
             "the text has 'x', which is not among the 6 characters of the vocabulary");
-  EXPECT_EQ(message_of([] { character_vocabulary("ab\xc3("); }),
+  EXPECT_EQ(test::message_of([] { character_vocabulary("ab\xc3("); }),
             "expected UTF-8 text, found the byte 0xc3 at offset 2; bytes work with --encoding bytes");
   for (const auto& made : {parse_vocabulary(characters->serialise()), parse_vocabulary("bytes\n")})
     EXPECT_EQ(made->decode(made->encode("hl lo")), "hl lo");
-  EXPECT_EQ(message_of([] { parse_vocabulary("words\nx"); }),
+  EXPECT_EQ(test::message_of([] { parse_vocabulary("words\nx"); }),
             "expected a vocabulary of bytes, characters or gpt2, found 'words'");
 }
 
@@ -88,13 +81,13 @@ TEST(Vocabulary, Gpt2MergesByRankInsideWords) {
 
 TEST(Vocabulary, Gpt2FilesAreChecked) {
   const SmallGpt2 files;
-  EXPECT_EQ(message_of([] { gpt2_vocabulary("[]", ""); }), "vocab.json: expected a map of tokens to ids");
-  EXPECT_EQ(message_of([] { gpt2_vocabulary("{\"a\": 0, \"b\": 2}", ""); }),
+  EXPECT_EQ(test::message_of([] { gpt2_vocabulary("[]", ""); }), "vocab.json: expected a map of tokens to ids");
+  EXPECT_EQ(test::message_of([] { gpt2_vocabulary("{\"a\": 0, \"b\": 2}", ""); }),
             "vocab.json: expected each id from 0 to 1 once, found 2 for 'b'");
-  EXPECT_EQ(message_of([] { gpt2_vocabulary("{\"a\": 0}", ""); }),
+  EXPECT_EQ(test::message_of([] { gpt2_vocabulary("{\"a\": 0}", ""); }),
             "vocab.json: expected a token for each byte, none for 0");
   const auto vocabulary = gpt2_vocabulary(files.json, files.merges + "a b\n");
-  EXPECT_EQ(message_of([&] { vocabulary->encode("cab"); }),
+  EXPECT_EQ(test::message_of([&] { vocabulary->encode("cab"); }),
             "merges.txt makes the token 'ab', which vocab.json does not have: expected files that belong together");
 }
 
@@ -155,7 +148,7 @@ TEST_F(Text, StrideOneGivesEveryWindow) {
   EXPECT_EQ(sample(*train, 1), (Sample{{1, 2, 0}, {2, 0, 1}}));
   EXPECT_EQ(sample(*train, 6), (Sample{{0, 1, 3}, {1, 3, 3}}));
   check_labels(*train, 4);
-  EXPECT_NE(message_of([&] { check_labels(*train, 3); }).find("sample 6 has label 3, expected 0 <= label < 3"),
+  EXPECT_NE(test::message_of([&] { check_labels(*train, 3); }).find("sample 6 has label 3, expected 0 <= label < 3"),
             std::string::npos);
   DataOptions part = data(3, 1);
   part.train.range = Range{2, 4};
@@ -165,7 +158,7 @@ TEST_F(Text, StrideOneGivesEveryWindow) {
 }
 
 TEST_F(Text, Refusals) {
-  const auto error = [&] { return message_of([&] { convert(options_); }); };
+  const auto error = [&] { return test::message_of([&] { convert(options_); }); };
   options_.encoding = "byte";
   EXPECT_EQ(error(),
             "convert text: --encoding: expected bytes, characters or gpt2, found 'byte'; did you mean 'bytes'?");
@@ -177,7 +170,7 @@ TEST_F(Text, Refusals) {
   options_.test_share = 0;
   convert(options_);
   EXPECT_EQ(error(), options_.output + " exists already; replace it with --force");
-  EXPECT_NE(message_of([&] { open_train(data(10), 0); }).find("holds 10 tokens, too few for one window of 10"),
+  EXPECT_NE(test::message_of([&] { open_train(data(10), 0); }).find("holds 10 tokens, too few for one window of 10"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(options_.output + ".tmp"));
 }

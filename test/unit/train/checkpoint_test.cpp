@@ -61,7 +61,7 @@ TEST(Checkpoint, ManifestStatesCountersSizesAndHashes) {
   const Scratch run;
   const fs::path folder = save_checkpoint(run.path(), state_of(1200), 3);
   const auto manifest = nlohmann::json::parse(bytes_of(folder / "manifest.json"));
-  EXPECT_EQ(manifest.at("format"), 1);
+  EXPECT_EQ(manifest.at("format"), 2);
   EXPECT_EQ(manifest.at("step"), 1200);
   EXPECT_EQ(manifest.at("samples"), 38401);
   EXPECT_EQ(manifest.at("epoch"), 120);
@@ -248,9 +248,9 @@ TEST(Checkpoint, ReasonsAreNamed) {
   EXPECT_NE(checkpoint_error([&] { load_checkpoint(folder); }).find(": damaged"), std::string::npos);
   put_bytes(weights, whole);
   std::string manifest = bytes_of(folder / "manifest.json");
-  manifest.replace(manifest.find("\"format\": 1"), 11, "\"format\": 9");
+  manifest.replace(manifest.find("\"format\": 2"), 11, "\"format\": 9");
   put_bytes(folder / "manifest.json", manifest);
-  EXPECT_NE(checkpoint_error([&] { load_checkpoint(folder); }).find("format 9, this muster reads 1"),
+  EXPECT_NE(checkpoint_error([&] { load_checkpoint(folder); }).find("format 9, this muster reads 2"),
             std::string::npos);
 }
 

@@ -1,5 +1,7 @@
 // A tiny GPT-2 against test/golden/gpt2.safetensors, which test/golden/gpt2.py writes with PyTorch: logits, loss and
 // every gradient, through the names and orders of Hugging Face's files; and the way back. Then drawing tokens.
+#include "unit/message_of.hpp"
+
 #include <gtest/gtest.h>
 
 #include <muster/base/error.hpp>
@@ -104,15 +106,6 @@ void check_on(const std::string& kind) {
 TEST(Gpt2, EqualsTheGoldenFileOnRef) { check_on("ref"); }
 TEST(Gpt2, EqualsTheGoldenFileOnCpu) { check_on("cpu"); }
 
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Gpt2, SaysWhatDoesNotFit) {
   const model::Network network = model::build_network(tiny());
   std::vector<NamedTensor> tensors = golden();
@@ -122,16 +115,16 @@ TEST(Gpt2, SaysWhatDoesNotFit) {
   EXPECT_EQ(from_gpt2(network, tensors).size(), network.params.size());
   for (NamedTensor& tensor : tensors)
     if (tensor.name == "transformer.h.1.attn.c_attn.weight") tensor.shape = {24, 8};
-  EXPECT_EQ(message_of([&] { from_gpt2(network, tensors); }),
+  EXPECT_EQ(test::message_of([&] { from_gpt2(network, tensors); }),
             "expected the tensor 'h.1.attn.c_attn.weight' with shape [8, 24] for 'block_2.attention.qkv.weight', found "
             "[24, 8]");
-  EXPECT_EQ(message_of([&] { from_gpt2(network, {}); }),
+  EXPECT_EQ(test::message_of([&] { from_gpt2(network, {}); }),
             "expected the tensor 'wte.weight' for 'tokens.weight', found none");
   model::ModelOptions other = tiny();
   other.layers.insert(other.layers.begin() + 4, other.layers[4]);
   other.layers[4].name = "second";
   const model::Network two_norms = model::build_network(other);
-  EXPECT_EQ(message_of([&] { from_gpt2(two_norms, golden()); }),
+  EXPECT_EQ(test::message_of([&] { from_gpt2(two_norms, golden()); }),
             "GPT-2 has one 'ln_f.weight', the network has 'second.gamma' and 'norm.gamma'");
 }
 

@@ -56,13 +56,12 @@ class ServerClient {
   Task next_task();
   /// Copies the newest complete version of every shard, where it changed since the last pull, into the whole model
   /// (Shards::parameters and Shards::running elements; the same memory every time). Returns the oldest of the versions.
+  /// Throws Error(comm) when the servers leave no time to copy a whole one.
   std::int64_t pull(std::span<float> parameters, std::span<float> running);
   /// Copies the snapshot instead; the next pull copies everything.
   void pull_snapshot(std::span<float> parameters, std::span<float> running);
-  /// What the last pull found, per server.
-  const std::vector<std::int64_t>& versions() const;
-  /// Copies the gradient and the new running values into this worker's slots. False: this worker was declared gone; the
-  /// work is void.
+  /// Copies the gradient and the new running values into this worker's slots. False: the work is void, since
+  /// this worker was declared gone or the run is over.
   bool push(std::span<const float> gradient, std::span<const float> running);
   /// Announces what was pushed.
   void commit(const CommitFacts& facts);
@@ -70,12 +69,6 @@ class ServerClient {
   void report_result(const CommitFacts& facts);
   /// Shows that this worker lives, from time to time; cheap enough to call between ops. Looks at nothing.
   void beat();
-  /// This worker was declared gone since the task was given (a look at one word).
-  bool is_void();
-  /// Seconds spent waiting: for work, for slots; and in pull and push.
-  double waited_s() const;
-  double pull_s() const;
-  double push_s() const;
   /// After a leave task: whether all ranks are still there, so that a collective end is possible.
   bool ends_clean();
 

@@ -5,7 +5,7 @@
 //   wants = k, beat                          ->   LeaseBook::grant -> order k (batches, generation)
 //   gradient into its slot on all servers
 //   commit record, then commits = n          ->   right generation and lease? log it, apply it : drop it; handled = n
-//   silent for worker_deadline_s             ->   generation + 1 (later commits are void), its lease goes back
+//   silent for the heartbeat deadline        ->   generation + 1 (later commits are void), its lease goes back
 //   takes over the new generation            ->   takes part again
 //
 // Used by the coordinator's one thread. Owns none of what it is given.
@@ -76,9 +76,9 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  /// One look at every rank. What happened since the last call is in the lists below until the next. True: something
-  /// did. Throws Error(comm) when a server, or the last worker, is gone.
-  bool poll();
+  /// One look at every rank. What happened since the last call is in the lists below until the next.
+  /// Throws Error(comm) when a server, or the last worker, is gone.
+  void poll();
   const std::vector<Applied>& applied() const;
   const std::vector<Attendance>& attendance() const;
   const std::optional<Evaluated>& evaluated() const;

@@ -14,7 +14,6 @@
 #include <muster/base/ids.hpp>
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <set>
 #include <vector>
@@ -38,6 +37,8 @@ class LeaseBook {
   void lose(int worker);
   bool is_live(int worker) const { return workers_[static_cast<std::size_t>(worker)].is_live; }
   int live() const;
+  bool holds(int worker, std::int64_t batch) const;
+  bool has_lease(int worker) const { return !workers_[static_cast<std::size_t>(worker)].held.empty(); }
 
   /// The next batches for a live worker that holds none. Empty: it has to wait (for slower ones, or nothing is left).
   std::optional<Range> grant(int worker);
@@ -54,14 +55,11 @@ class LeaseBook {
   /// ... and of those after it, these.
   std::vector<std::int64_t> committed_beyond() const;
   std::int64_t clock(int worker) const { return workers_[static_cast<std::size_t>(worker)].clock; }
-  /// Batches committed by a worker since the start.
-  std::int64_t share(int worker) const { return workers_[static_cast<std::size_t>(worker)].share; }
 
  private:
   struct Worker {
     bool is_live = false;
     std::int64_t clock = 0;
-    std::int64_t share = 0;
     double seconds_per_batch = 0;    // 0: not known yet
     std::vector<std::int64_t> held;  // granted and not committed, ascending
   };

@@ -17,6 +17,9 @@ namespace muster::parallel {
 /// How a run ends. Collectives (MPI's own end, too) are possible only while all ranks are there.
 enum class Ending : std::uint64_t { none = 0, clean = 1, ranks_lost = 2 };
 
+/// Versions of a shard that are kept at a time: a reader of one has until two more are published.
+inline constexpr std::int64_t version_buffers = 4;
+
 /// How one commit is to be applied; the version it makes follows from the order of the calls.
 struct Update {
   int worker = 0;
@@ -59,14 +62,11 @@ class ShardServer {
   /// The coordinator: appends to the log, which must have room, and carries out.
   void log_update(const Update& update);
   void log_snapshot();
-  /// Version in the snapshot area; -1: none yet.
-  std::int64_t snapshot_version() const { return snapshot_version_; }
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
   std::int64_t version_ = 0;
-  std::int64_t snapshot_version_ = -1;
 };
 
 }  // namespace muster::parallel

@@ -1,11 +1,11 @@
-// How a waiting rank passes the time: hot for some microseconds, then leaving the core to others (tests and small
+// How whoever polls passes the time: hot for some microseconds, then leaving the core to others (tests and small
 // machines run more ranks than cores), then asleep.
 #pragma once
 
 #include <sched.h>
 #include <time.h>
 
-namespace muster::comm {
+namespace muster {
 
 inline void pass_time(double waited_s) {
   constexpr double spin_s = 20e-6;
@@ -21,4 +21,4 @@ inline void pass_time(double waited_s) {
   }
 }
 
-}  // namespace muster::comm
+}  // namespace muster
