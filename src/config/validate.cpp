@@ -80,10 +80,16 @@ class Validator {
     if (p.strategy != "parameter_server") return check_no_servers();
     if (p.servers == 0)
       add({"parallel.servers"}, "missing with parallel.strategy: parameter_server; set it to 1 or more");
-    if (is_bitwise())
+    if (is_bitwise() && p.staleness != 0)
       add({"run.reproducible"},
-          "bitwise cannot go with parallel.strategy: parameter_server, whose workers do not wait for each other; use "
-          "fast");
+          "bitwise needs workers that wait for each other: with parallel.strategy: parameter_server set "
+          "parallel.staleness to 0, or use fast");
+    if (is_bitwise() && p.servers > 1 && c_.optimizer.clip_norm > 0 &&
+        (c_.optimizer.kind == "lars" || c_.optimizer.kind == "lamb"))
+      add({"parallel.servers"},
+          fmt::format("bitwise mode with optimizer.clip_norm and {} needs one server, found {}: the norm of the whole "
+                      "gradient would be summed differently",
+                      c_.optimizer.kind, p.servers));
     if (p.wire != "fp32") add({"parallel.wire"}, "with parallel.strategy: parameter_server only fp32 is available");
     if (p.data > 0) add({"parallel.grid.data"}, "means nothing with parallel.strategy: parameter_server; remove it");
     if (p.lr_scaling == "linear" || p.lr_scaling == "sqrt")
@@ -100,6 +106,7 @@ class Validator {
     if (p.servers != defaults.servers) add({"parallel.servers"}, rest);
     if (p.spares != defaults.spares) add({"parallel.spares"}, rest);
     if (p.staleness != defaults.staleness) add({"parallel.staleness"}, rest);
+    if (p.lock_step_until != defaults.lock_step_until) add({"parallel.lock_step_until"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
     if (p.heartbeat_deadline_s != defaults.heartbeat_deadline_s) add({"parallel.heartbeat_deadline_s"}, rest);
     if (p.transport != defaults.transport) add({"parallel.transport"}, rest);

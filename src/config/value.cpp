@@ -28,7 +28,8 @@ bool read_number(const Node& node, T& out, std::optional<T> (*parse)(std::string
                  const std::string& path, Reading& reading) {
   const std::string expected = limits.describe(type_name(T{}));
   if (!node.is_scalar()) return add_mismatch(node, expected, path, reading), false;
-  if (!node.is_quoted && !limits.zero_word.empty() && node.text == limits.zero_word) return out = T{}, true;
+  if (!node.is_quoted && !limits.word.empty() && node.text == limits.word)
+    return out = static_cast<T>(limits.word_value), true;
   const std::optional<T> value = node.is_quoted ? std::nullopt : parse(node.text);
   if (!value || !limits.contains(static_cast<double>(*value)))
     return add_mismatch(node, expected, path, reading), false;
@@ -60,7 +61,7 @@ bool read_list(const Node& node, std::vector<T>& out, const Limits& limits, cons
 
 template <class T>
 std::optional<Node> write_number(T value, const Limits& limits) {
-  if (value == T{} && !limits.zero_word.empty()) return scalar(limits.zero_word);
+  if (value == static_cast<T>(limits.word_value) && !limits.word.empty()) return scalar(limits.word);
   if (value == T{} && limits.omits_zero) return std::nullopt;
   if constexpr (std::is_floating_point_v<T>) return scalar(number_text(value));
   else return scalar(fmt::format("{}", value));
@@ -89,15 +90,15 @@ bool Limits::contains(double value) const {
 
 std::string Limits::describe(const std::string& type) const {
   if (!choices.empty()) return join(choices, " | ");
-  const std::string word = zero_word.empty() ? "" : zero_word + " | ";
+  const std::string or_word = word.empty() ? "" : word + " | ";
   const bool has_least = least > -std::numeric_limits<double>::infinity();
   const bool has_most = most < std::numeric_limits<double>::infinity();
   if (has_least && has_most)
-    return fmt::format("{}{} in {}{}, {}{}", word, type, excludes_least ? "(" : "[", bound_text(least),
+    return fmt::format("{}{} in {}{}, {}{}", or_word, type, excludes_least ? "(" : "[", bound_text(least),
                        bound_text(most), excludes_most ? ")" : "]");
-  if (has_least) return fmt::format("{}{} {} {}", word, type, excludes_least ? ">" : ">=", bound_text(least));
-  if (has_most) return fmt::format("{}{} {} {}", word, type, excludes_most ? "<" : "<=", bound_text(most));
-  return word + type;
+  if (has_least) return fmt::format("{}{} {} {}", or_word, type, excludes_least ? ">" : ">=", bound_text(least));
+  if (has_most) return fmt::format("{}{} {} {}", or_word, type, excludes_most ? "<" : "<=", bound_text(most));
+  return or_word + type;
 }
 
 Limits at_least(double least) { return {.least = least}; }
@@ -107,7 +108,9 @@ Limits below_from(double least, double most) { return {.least = least, .most = m
 Limits choice(std::vector<std::string> choices, std::vector<std::string> unavailable) {
   return {.choices = std::move(choices), .unavailable = std::move(unavailable)};
 }
-Limits at_least_or(const std::string& zero_word, double least) { return {.least = least, .zero_word = zero_word}; }
+Limits at_least_or(const std::string& word, double least, double word_value) {
+  return {.least = least, .word = word, .word_value = word_value};
+}
 
 Limits at_least_if_stated(double least, double most) { return {.least = least, .most = most, .omits_zero = true}; }
 Limits above_if_stated(double least, double most) {

@@ -34,7 +34,8 @@ struct Limits {
   bool excludes_most = false;
   std::vector<std::string> choices{};      ///< of a text
   std::vector<std::string> unavailable{};  ///< planned choices: "not available in this version"
-  std::string zero_word{};                 ///< a word for the value 0, e.g. "auto"
+  std::string word{};                      ///< a word for one value, e.g. "auto" ...
+  double word_value = 0;                   ///< ... and that value
   bool omits_zero = false;                 ///< the value 0 means: not stated
 
   bool contains(double value) const;
@@ -48,7 +49,8 @@ Limits between(double least, double most);
 /// [least, most): a rate.
 Limits below_from(double least, double most);
 Limits choice(std::vector<std::string> choices, std::vector<std::string> unavailable = {});
-Limits at_least_or(const std::string& zero_word, double least);
+/// At least this, or a word that stands for word_value.
+Limits at_least_or(const std::string& word, double least, double word_value = 0);
 /// At least this, or not stated at all (kept as 0).
 Limits at_least_if_stated(double least, double most = std::numeric_limits<double>::infinity());
 Limits above_if_stated(double least, double most = std::numeric_limits<double>::infinity());

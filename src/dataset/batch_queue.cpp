@@ -21,6 +21,12 @@ struct Slot {
   std::vector<std::byte> targets;
 };
 
+/// Global sample counters not yet worked on, and which rows of their batches.
+struct Order {
+  Range samples;
+  RowsOf rows_of;
+};
+
 }  // namespace
 
 struct BatchQueue::Impl {
@@ -39,7 +45,7 @@ struct BatchQueue::Impl {
       slot.targets.resize(rows * target_bytes);
       slot.batch.indices.reserve(rows);
     }
-    order({options.first_sample, options.last_sample});
+    order({options.first_sample, options.last_sample}, {});
     thread = std::thread([this] { produce(); });
   }
 
@@ -60,19 +66,21 @@ struct BatchQueue::Impl {
     return longest;
   }
 
-  void order(Range samples) {
+  void order(Range samples, RowsOf rows_of) {
     if (samples.empty()) return;
     {
       const std::lock_guard lock(mutex);
-      orders.push_back(samples);
+      orders.push_back({samples, std::move(rows_of)});
     }
     changed.notify_all();
   }
 
   void produce() {
     try {
-      while (const std::optional<BatchPosition> position = next_position()) {
-        fill(slots[static_cast<std::size_t>(produced) % slots.size()], *position);
+      while (is_ordered()) {
+        Slot& slot = slots[static_cast<std::size_t>(produced) % slots.size()];
+        take_order(slot.batch);
+        fill(slot);
         {
           const std::lock_guard lock(mutex);
           ++produced;
@@ -89,26 +97,29 @@ struct BatchQueue::Impl {
     changed.notify_all();
   }
 
-  /// Waits until a batch is ordered and a slot is free; empty: the queue is going away.
-  std::optional<BatchPosition> next_position() {
+  /// Waits until a batch is ordered and a slot is free; false: the queue is going away.
+  bool is_ordered() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [this] {
       return is_stopping || (!orders.empty() && produced - consumed < static_cast<std::int64_t>(slots.size()));
     });
-    if (is_stopping) return std::nullopt;
-    Range& order = orders.front();
-    BatchPosition position = batch_at(order.begin, dataset->size(), options.batch);
-    position.rows = std::min(position.rows, order.size());
-    order.begin += position.rows;
-    if (order.empty()) orders.pop_front();
-    is_filling = true;
-    return position;
+    return !is_stopping;
   }
 
-  void fill(Slot& slot, const BatchPosition& position) {
+  /// The next of the ordered batches.
+  void take_order(Batch& batch) {
+    const std::lock_guard lock(mutex);
+    Order& order = orders.front();
+    batch.position = batch_at(order.samples.begin, dataset->size(), options.batch);
+    batch.position.rows = std::min(batch.position.rows, order.samples.size());
+    batch.rows = (order.rows_of ? order.rows_of : options.rows_of)(batch.position.rows);
+    order.samples.begin += batch.position.rows;
+    if (order.samples.empty()) orders.pop_front();
+    is_filling = true;
+  }
+
+  void fill(Slot& slot) {
     Batch& batch = slot.batch;
-    batch.position = position;
-    batch.rows = options.rows_of(batch.position.rows);
     batch.inputs = slot.inputs.data();
     batch.targets = slot.targets.data();
     choose(batch);
@@ -176,7 +187,7 @@ struct BatchQueue::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   std::int64_t produced = 0, consumed = 0;  // batches so far
-  std::deque<Range> orders;                 // global sample counters not yet worked on
+  std::deque<Order> orders;
   bool has_handed_out = false, is_filling = false, is_stopping = false;
   std::exception_ptr failure;
   double stall_s = 0;
@@ -186,7 +197,7 @@ struct BatchQueue::Impl {
 BatchQueue::BatchQueue(std::unique_ptr<Dataset> dataset, QueueOptions options)
     : impl_(std::make_unique<Impl>(std::move(dataset), std::move(options))) {}
 BatchQueue::~BatchQueue() = default;
-void BatchQueue::order(Range samples) { impl_->order(samples); }
+void BatchQueue::order(Range samples, RowsOf rows_of) { impl_->order(samples, std::move(rows_of)); }
 const Batch* BatchQueue::next() { return impl_->next(); }
 double BatchQueue::stall_s() const { return impl_->stall_s; }
 const Dataset& BatchQueue::dataset() const { return *impl_->dataset; }

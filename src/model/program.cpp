@@ -74,6 +74,16 @@ void Program::bind(ParameterStore& store, std::span<float> gradients) {
   if (options_.is_training) plan_backward(store);
 }
 
+std::int64_t Program::widest_statistics() const {
+  std::int64_t widest = 0, deferred = 0;
+  for (const auto& c : ops_) {
+    const auto& traits = c->op->traits();
+    widest = std::max({widest, traits.forward_statistics, traits.backward_statistics});
+    deferred += traits.deferred_statistics;
+  }
+  return std::max(widest, deferred);
+}
+
 void Program::bind_statistics() {
   std::size_t total = 0, deferred = 0;
   for (const auto& c : ops_) {

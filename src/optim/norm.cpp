@@ -29,16 +29,19 @@ void add_pieces(std::span<const ParamRun> runs, std::span<const double> of_piece
     for (std::int64_t p = 0; p < piece_count(runs[r].elements.size()); ++p) of_runs[r] += of_pieces[at++];
 }
 
-double squared_norm(std::span<const float> values, int threads) {
-  thread_local std::vector<double> scratch;  // kept: a training step allocates nothing
-  std::vector<double>& sums = scratch;       // the caller's, also inside the parallel region
+void square_pieces(std::span<const float> values, int threads, std::span<double> squares) {
   const ParamRun all{"", {0, static_cast<std::int64_t>(values.size())}, false};
-  sums.assign(piece_count({&all, 1}), 0.0);
   for_each_piece({&all, 1}, threads, [&](const Piece& piece) {
-    sums[piece.index] = piece_squares(values.data() + piece.begin, piece.end - piece.begin);
+    squares[piece.index] = piece_squares(values.data() + piece.begin, piece.end - piece.begin);
   });
+}
+
+double squared_norm(std::span<const float> values, int threads) {
+  thread_local std::vector<double> squares;  // kept: a training step allocates nothing
+  squares.assign(static_cast<std::size_t>(norm_pieces(static_cast<std::int64_t>(values.size()))), 0.0);
+  square_pieces(values, threads, squares);
   double sum = 0;
-  for (double part : sums) sum += part;
+  for (double part : squares) sum += part;
   return sum;
 }
 

@@ -17,7 +17,7 @@ std::unique_ptr<Optimizer> make_lars(const OptimizerOptions& options);
 std::unique_ptr<Optimizer> make_lamb(const OptimizerOptions& options);
 
 /// Elements per piece: two or three arrays of it fit the first-level cache.
-inline constexpr std::int64_t piece_elements = 4096;
+inline constexpr std::int64_t piece_elements = norm_piece;
 /// Below this many elements the threads' start costs more than it saves.
 inline constexpr std::int64_t parallel_elements = 8 * piece_elements;
 

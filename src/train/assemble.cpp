@@ -20,13 +20,6 @@ std::vector<std::int64_t> sizes_of_batches(std::int64_t dataset_size, std::int64
   return sizes;
 }
 
-std::int64_t widest_statistics(const model::Program& program, std::int64_t deferred) {
-  std::size_t width = static_cast<std::size_t>(deferred);
-  for (const auto* segments : {&program.forward_segments(), &program.backward_segments()})
-    for (const auto& segment : *segments) width = std::max(width, segment.statistics.size());
-  return static_cast<std::int64_t>(std::max<std::size_t>(width, 1));
-}
-
 std::unique_ptr<parallel::GradientReducer> make_reducer(const Config& config, comm::Communicator& data,
                                                         const parallel::GrainPlan& plan, std::int64_t elements,
                                                         int threads) {
@@ -68,7 +61,7 @@ void check_no_decay(const optim::OptimizerOptions& options, const model::Network
 }  // namespace
 
 TrainableModel::TrainableModel(const Config& given, int replicas, int replica, std::int64_t dataset_size,
-                               int thread_number)
+                               int thread_number, const std::vector<device::TensorDesc>& layouts)
     : config(given),
       threads(thread_number),
       network(model::build_network(given.model)),
@@ -82,7 +75,7 @@ TrainableModel::TrainableModel(const Config& given, int replicas, int replica, s
   options.is_deterministic = is_bitwise(config);
   options.threads = threads;
   options.bucket_elements = std::max<std::int64_t>(config.parallel.bucket_kib * 1024 / 4, 1);
-  programs = std::make_unique<ReplicaPrograms>(network, *backend, plan, options, batch_sizes.front());
+  programs = std::make_unique<ReplicaPrograms>(network, *backend, plan, options, batch_sizes.front(), layouts);
   store = std::make_unique<model::ParameterStore>(network, *backend, programs->param_descs());
 
   check_no_decay(config.optimizer, network);
@@ -114,18 +107,34 @@ void check_layouts(comm::Communicator& ranks, const TrainableModel& model) {
       rank, ranks.host(0), ranks.host(rank));
 }
 
-Replica::Replica(const Config& given, comm::Communicator& communicator, std::int64_t dataset_size, int thread_number,
+ReplicaLinks links_over(const Config& config, comm::Communicator& data, int threads) {
+  return {data.size(),
+          data.rank(),
+          [&data](const TrainableModel& model) { check_layouts(data, model); },
+          [&config, &data, threads](const parallel::GrainPlan& plan, std::int64_t elements) {
+            return make_reducer(config, data, plan, elements, threads);
+          },
+          [&data](const parallel::GrainPlan& plan, std::int64_t width) {
+            return parallel::make_statistic_sum(data, plan, width);
+          },
+          true,
+          {}};
+}
+
+Replica::Replica(const Config& given, comm::Communicator& data, std::int64_t dataset_size, int thread_number)
+    : Replica(given, links_over(given, data, thread_number), dataset_size, thread_number) {}
+
+Replica::Replica(const Config& given, const ReplicaLinks& links, std::int64_t dataset_size, int thread_number,
                  std::function<void()> between_ops)
-    : TrainableModel(given, communicator.size(), communicator.rank(), dataset_size, thread_number), data(communicator) {
-  check_layouts(data, *this);
-  reducer = make_reducer(config, data, plan, store->elements() + control_elements, threads);
+    : TrainableModel(given, links.replicas, links.replica, dataset_size, thread_number, links.layouts) {
+  if (links.check) links.check(*this);
+  reducer = links.reducer(plan, store->elements() + control_elements);
   accumulator = std::make_unique<parallel::GrainAccumulator>(plan, *reducer, threads);
   programs->bind(*store, reducer->partial(0), batch_sizes);
-  const auto deferred = static_cast<std::int64_t>(programs->lead().deferred_statistics().size());
-  statistics = parallel::make_statistic_sum(data, plan, widest_statistics(programs->lead(), deferred));
-  step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *statistics, *optimizer,
-                                          optimizer_state, runs, plan, config.run.seed, config.optimizer.clip_norm,
-                                          threads, std::move(between_ops)});
+  statistics = links.statistics(plan, std::max<std::int64_t>(programs->lead().widest_statistics(), 1));
+  step = std::make_unique<Step>(StepParts{
+      *programs, *store, *reducer, *accumulator, *statistics, *optimizer, optimizer_state, runs, plan, config.run.seed,
+      links.has_whole_sum ? config.optimizer.clip_norm : 0.0, threads, std::move(between_ops)});
 }
 
 void Replica::close() {

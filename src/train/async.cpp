@@ -4,12 +4,14 @@
 #include <muster/base/log.hpp>
 #include <muster/base/text.hpp>
 #include <muster/parallel/server/shard_server.hpp>
+#include <muster/parallel/server/share.hpp>
 #include <muster/train/run_directory.hpp>
 #include <muster/train/state.hpp>
 #include <muster/train/together.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 namespace muster::train {
 namespace {
@@ -21,6 +23,11 @@ comm::WindowKind window_kind(const Config& config, const comm::Communicator& wor
 }
 
 }  // namespace
+
+std::int64_t AsyncJob::lock_step_until() const {
+  return config().parallel.staleness == 0 ? std::numeric_limits<std::int64_t>::max()
+                                          : config().parallel.lock_step_until;
+}
 
 parallel::Roles roles_of(const Config& config, int ranks) {
   return {config.parallel.servers, ranks - config.parallel.servers, config.parallel.spares};
@@ -60,14 +67,31 @@ void set_running(model::ParameterStore& store, std::span<const float> from) {
 
 namespace {
 
+/// Room for everybody's shares, however many workers there are at a time.
+parallel::WindowSizes window_sizes(const AsyncJob& job, const TrainableModel& model) {
+  parallel::WindowSizes sizes{static_cast<int>(model.optimizer->slots().size()), 1, 0};
+  if (job.lock_step_until() == 0) return sizes;
+  sizes.parts = parallel::most_subtrees(job.roles.workers,
+                                        [&](int n) { return grain_plan(job.config(), model.network, n, 0).grains; });
+  sizes.statistics = sizes.parts * model.programs->lead().widest_statistics();
+  return sizes;
+}
+
+/// Where the norm of a gradient must not depend on the number of servers, the pieces it is summed of stay whole.
+std::int64_t granule(const Config& config) {
+  constexpr std::int64_t cache_line = 16;
+  return config.run.reproducible == "bitwise" && config.optimizer.clip_norm > 0 ? optim::norm_piece : cache_line;
+}
+
 /// Every rank cuts alike; servers get room for their shard and everybody's gradients, workers only reach out.
 void connect(AsyncJob& job, TrainableModel& model) {
   check_layouts(job.world(), model);
   job.shards = parallel::cut_shards(model.store->elements(), running_elements(model.network), job.roles.servers,
-                                    model.optimizer->needs_whole_parameters(), model.runs);
-  const int rank = job.world().rank(), slots = static_cast<int>(model.optimizer->slots().size());
+                                    model.optimizer->needs_whole_parameters(), model.runs, granule(job.config()));
+  job.sizes = window_sizes(job, model);
+  const int rank = job.world().rank();
   const std::size_t bytes =
-      job.roles.is_server(rank) ? parallel::ShardServer::window_bytes(job.roles, job.shards, rank, slots) : 0;
+      job.roles.is_server(rank) ? parallel::ShardServer::window_bytes(job.roles, job.shards, rank, job.sizes) : 0;
   job.window = job.world().window(bytes, window_kind(job.config(), job.world()));
 }
 
@@ -108,7 +132,7 @@ void start_together(AsyncJob& job, const RunData& data, const std::function<Trai
 }
 
 ExitCode train_async(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags) {
-  AsyncJob job{session, loaded, flags, roles_of(loaded.config, session.world().size()), {}, nullptr, 0, {}};
+  AsyncJob job{session, loaded, flags, roles_of(loaded.config, session.world().size()), {}, {}, nullptr, 0, {}};
   session.set_deadline(job.config().run.deadline_s);
   const bool is_server = job.roles.is_server(job.world().rank());
   together(job.world(), "launch check", [&] {

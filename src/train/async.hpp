@@ -24,12 +24,15 @@ struct AsyncJob {
   TrainFlags flags;
   parallel::Roles roles;
   parallel::Shards shards;
+  parallel::WindowSizes sizes;
   std::unique_ptr<comm::Window> window;
   std::int64_t first_step = 0;            ///< of the checkpoint resumed from: updates made
   std::vector<std::int64_t> done_beyond;  ///< steps applied out of order before it
 
   const Config& config() const { return loaded.config; }
   comm::Communicator& world() const { return session.world(); }
+  /// Versions before this one are made in lock-step.
+  std::int64_t lock_step_until() const;
   int threads() const { return thread_count(config(), session.launch().cores_per_rank()); }
 };
 

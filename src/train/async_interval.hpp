@@ -18,7 +18,7 @@ struct AsyncInterval {
   Stopwatch watch;
   std::int64_t updates = 0, rows = 0, loss_units = 0, correct = 0, top_k_correct = 0;
   std::map<std::int64_t, std::int64_t> staleness;  // how many updates had it
-  std::vector<std::int64_t> by_worker;
+  std::vector<std::int64_t> by_worker;             // samples
 
   void add(const parallel::Applied& update) {
     ++updates;
@@ -27,7 +27,7 @@ struct AsyncInterval {
     correct += update.correct;
     top_k_correct += update.top_k_correct;
     ++staleness[update.version - 1 - update.base];
-    ++by_worker[static_cast<std::size_t>(update.worker)];
+    for (const auto& share : update.shares) by_worker[static_cast<std::size_t>(share.worker)] += share.rows;
   }
   std::int64_t median_staleness() const {
     std::int64_t seen = 0;
@@ -40,7 +40,7 @@ struct AsyncInterval {
     std::vector<std::string> parts;
     for (std::int64_t count : by_worker)
       parts.push_back(fmt::format(
-          "{:.0f}", 100.0 * static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(updates, 1))));
+          "{:.0f}", 100.0 * static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(rows, 1))));
     return join(parts, "/");
   }
 };

@@ -44,8 +44,15 @@ class CoordinatedRun {
   bool is_over();
   void end();
   [[noreturn]] void diverged(const std::string& how);
-  bool is_due(std::int64_t every, std::int64_t version) const { return every > 0 && version % every == 0; }
+  static bool is_due(std::int64_t every, std::int64_t version) { return every > 0 && version % every == 0; }
+  /// A multiple of `every` has been passed since the last one.
+  static bool is_overdue(std::int64_t every, std::int64_t last, std::int64_t version) {
+    return every > 0 && version / every > last / every;
+  }
   std::int64_t version() const { return server_.shard->version(); }
+  double epoch_of(std::int64_t step) const {
+    return static_cast<double>(data_.counter_of(step, config_.data.batch)) / static_cast<double>(data_.size);
+  }
 
   ServerRank& server_;
   AsyncJob& job_;
@@ -61,6 +68,7 @@ class CoordinatedRun {
   double lr_ = 0, last_loss_ = 0;
   std::int64_t step_ = 0;  // the version whose update was looked at last
   std::int64_t first_version_, evaluated_version_ = -1, saved_version_ = -1;
+  std::int64_t last_save_, last_evaluation_;  // versions, the run's first included
   bool is_stopping_ = false, has_stepped_ = false;
   bool is_evaluating_ = false;
   bool has_snapshot_request_ = false;
@@ -68,7 +76,17 @@ class CoordinatedRun {
 };
 
 parallel::LeaseOptions lease_options(const Config& config) {
-  return {config.parallel.staleness, config.parallel.staleness == 0, config.parallel.longest_lease};
+  const bool is_unbounded = config.parallel.staleness == parallel::unbounded;
+  return {is_unbounded ? 0 : config.parallel.staleness, is_unbounded, config.parallel.longest_lease};
+}
+
+std::string describe_staleness(const Config& config) {
+  const auto& p = config.parallel;
+  if (p.staleness == 0) return "0: lock-step, every worker computes a share of each batch";
+  std::string text = p.staleness == parallel::unbounded ? "unbounded" : std::to_string(p.staleness);
+  text += fmt::format(", leases of 1 to {} batches", p.longest_lease);
+  if (p.lock_step_until > 0) text += fmt::format("; lock-step before update {}", p.lock_step_until);
+  return text;
 }
 
 CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
@@ -80,16 +98,20 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
       book_({first_open_, std::max(data.total_steps, first_open_)}, job_.done_beyond, job_.roles.workers,
             lease_options(config_)),
       schedule_(config_.schedule, data.total_steps, static_cast<double>(data.steps_per_epoch)),
-      coordinator_(*job_.window, job_.roles, job_.shards, static_cast<int>(server.model.optimizer->slots().size()),
-                   *server.shard, book_,
+      coordinator_(*job_.window, job_.roles, job_.shards, job_.sizes, *server.shard, book_,
                    [this](std::int64_t version) { return lr_ = config_.optimizer.lr * schedule_.factor(version); },
                    {config_.parallel.heartbeat_deadline_s,
                     [this](std::int64_t version) {
                       return is_due(data_.eval_steps, version) || is_due(data_.checkpoint_steps, version);
-                    }}),
+                    },
+                    job_.lock_step_until(),
+                    [this](int shares) { return grain_plan(config_, server_.model.network, shares, 0).grains; },
+                    config_.optimizer.clip_norm}),
       metrics_(std::filesystem::path(config_.run.directory) / "metrics.jsonl",
                job_.flags.is_resumed ? job_.first_step : -1),
-      first_version_(job_.first_step) {
+      first_version_(job_.first_step),
+      last_save_(job_.first_step),
+      last_evaluation_(job_.first_step) {
   interval_.by_worker.resize(static_cast<std::size_t>(job_.roles.workers));
   step_ = job_.first_step;
   if (job_.flags.is_resumed) saved_version_ = job_.first_step;
@@ -135,9 +157,7 @@ void CoordinatedRun::describe() {
     sizes.push_back(human_bytes(static_cast<std::uint64_t>(shard.size()) * sizeof(float)));
   log::info("shards      {} (largest {:.2f} of the mean), {} versions, windows: {}", join(sizes, ", "),
             job_.shards.imbalance(), parallel::version_buffers, job_.window->describe());
-  log::info("staleness   {}, leases of 1 to {} batches",
-            config_.parallel.staleness == 0 ? std::string("unbounded") : std::to_string(config_.parallel.staleness),
-            config_.parallel.longest_lease);
+  log::info("staleness   {}", describe_staleness(config_));
   log::info("network     {} layers, {} parameters", server_.model.network.nodes.size(),
             server_.model.network.parameter_count());
   log::info("device      {}, {} thread{} per rank", server_.model.backend->describe(), server_.model.threads,
@@ -160,8 +180,7 @@ void CoordinatedRun::look() {
 }
 
 void CoordinatedRun::take(const parallel::Applied& update) {
-  if (!update.is_finite)
-    diverged(fmt::format("the loss of batch {} on worker {} is NaN or Inf", update.batch, update.worker));
+  if (!update.is_finite) diverged(fmt::format("the loss of batch {} is NaN or Inf", update.batch));
   set_error_step(update.version);
   step_ = update.version;
   interval_.add(update);
@@ -214,7 +233,7 @@ void CoordinatedRun::tell(const parallel::Evaluated& result) {
   if (!result.is_finite) diverged("the loss on the test split is NaN or Inf");
   std::string line = fmt::format("test        step {}  loss {:.5f}", result.version, loss);
   MetricsLine metrics{{"step", result.version},
-                      {"epoch", static_cast<double>(result.version) / static_cast<double>(data_.steps_per_epoch)},
+                      {"epoch", epoch_of(result.version)},
                       {"split", std::string("test")},
                       {"samples", result.rows},
                       {"loss", loss}};
@@ -233,7 +252,7 @@ void CoordinatedRun::report() {
   const auto rows = static_cast<double>(std::max<std::int64_t>(interval_.rows, 1));
   const double labels = rows * static_cast<double>(server_.model.network.targets_per_sample());
   last_loss_ = static_cast<double>(interval_.loss_units) * model::loss_unit / rows;
-  const double epoch = static_cast<double>(step_) / static_cast<double>(data_.steps_per_epoch);
+  const double epoch = epoch_of(step_);
   std::string line =
       fmt::format("step {:>7}/{}  epoch {:6.2f}  loss {:.5f}", step_, data_.total_steps, epoch, last_loss_);
   if (data_.has_labels)
@@ -277,13 +296,15 @@ void CoordinatedRun::use_snapshot() {
   if (!snapshot) return;
   has_snapshot_request_ = false;
   const bool is_final = snapshot->version == version() && (book_.is_done() || is_stopping_);
-  const bool saves =
-      snapshot->version != saved_version_ && (is_final || is_due(data_.checkpoint_steps, snapshot->version));
+  const bool saves = snapshot->version != saved_version_ &&
+                     (is_final || is_overdue(data_.checkpoint_steps, last_save_, snapshot->version));
   const bool evaluates = data_.has_test && snapshot->version != evaluated_version_ && !is_stopping_ &&
-                         (is_final || is_due(data_.eval_steps, snapshot->version));
+                         (is_final || is_overdue(data_.eval_steps, last_evaluation_, snapshot->version));
   if (saves) {
+    last_save_ = snapshot->version;
     start_save(*snapshot);
   } else if (evaluates) {
+    last_evaluation_ = snapshot->version;
     is_evaluating_ = true;
     coordinator_.evaluate_snapshot();
   } else {

@@ -20,13 +20,12 @@ std::int64_t largest_grain(const Range& grains, const parallel::GrainPlan& plan,
 
 ReplicaPrograms::ReplicaPrograms(const model::Network& network, device::Backend& backend,
                                  const parallel::GrainPlan& plan, const model::ProgramOptions& options,
-                                 std::int64_t batch)
+                                 std::int64_t batch, std::vector<device::TensorDesc> layouts)
     : network_(network), backend_(backend), plan_(plan), options_(options) {
   const std::int64_t own = largest_grain(plan_.grains_of(plan_.replica), plan_, batch);
   const std::int64_t largest = largest_grain({0, plan_.grains}, plan_, batch);
   MUSTER_CHECK(own > 0, "replica {} of {} has no rows of a full batch of {}", plan_.replica, plan_.replicas, batch);
-  std::vector<device::TensorDesc> layouts;  // empty: as the lead program likes them
-  if (own != largest) {
+  if (layouts.empty() && own != largest) {
     options_.rows = largest;
     layouts = model::Program(network_, backend_, options_, {}).param_descs();
   }

@@ -49,7 +49,7 @@ std::vector<float> ServerRank::cut_state(std::size_t slot) {
 }
 
 void ServerRank::start() {
-  shard = std::make_unique<parallel::ShardServer>(*job.window, job.roles, job.shards, job.world().rank(),
+  shard = std::make_unique<parallel::ShardServer>(*job.window, job.roles, job.shards, job.sizes, job.world().rank(),
                                                   *model.optimizer, model.runs, job.threads());
   std::vector<std::vector<float>> state;
   for (std::size_t slot = 0; slot < model.optimizer_state.size(); ++slot) state.push_back(cut_state(slot));

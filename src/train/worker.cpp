@@ -1,22 +1,27 @@
 // A worker of the parameter-server strategy: takes a lease, and for each of its batches
 //
 //   pull      the newest weights and running values
-//   gradient  forward, loss, backward: the same step as everywhere (step.cpp), of one replica that has the whole batch
-//   push      the gradient and the new running values to all servers, then one word to the coordinator: committed
+//   gradient  forward, loss, backward: the same step as everywhere (step.cpp); what is ready of the gradient goes to
+//   the
+//             servers while the backward pass goes on
+//   commit    the new running values, then one word to the coordinator
 //
-// Nothing is waited for but work, weights, and the slots of the commit before the last.
+// Nothing is waited for but work, weights, and the slots of the commit before the last. In lock-step it takes a share
+// of a batch instead, at a version that all workers share, and the step's sums over the batch go through the servers.
 #include "train/async.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
 #include <muster/base/error.hpp>
 #include <muster/parallel/server/client.hpp>
+#include <muster/parallel/server/share.hpp>
 #include <muster/train/audit.hpp>
 #include <muster/train/evaluate.hpp>
 #include <muster/train/signals.hpp>
 
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <thread>
 
 namespace muster::train {
@@ -41,18 +46,25 @@ class Worker {
   bool ends_clean() { return client_->ends_clean(); }
 
  private:
+  void become(int replicas, int replica);
   void train(const Range& batches);
-  bool train_batch(const dataset::Batch& batch, std::int64_t step);
+  void take_share(const parallel::Task& task);
+  const dataset::Batch& share_of(std::int64_t step);
+  void order(std::int64_t step);
+  void compute(const dataset::Batch& batch, std::int64_t step, std::int64_t at_least);
   void evaluate();
   void lag(double compute_s);
 
   AsyncJob& job_;
   RunData data_;
-  std::unique_ptr<comm::Communicator> alone_;  // the data-parallel group of one
-  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<comm::Communicator> alone_;  // for evaluations
+  std::unique_ptr<TrainableModel> first_;      // until the windows are made
+  std::vector<device::TensorDesc> layouts_;    // everybody's, whatever the shares
   std::unique_ptr<parallel::ServerClient> client_;
+  std::unique_ptr<Replica> replica_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<dataset::BatchQueue> queue_;
+  std::deque<std::int64_t> ordered_;  // steps whose shares the queue has or reads
   std::vector<float> running_;
   double slowness_;
 };
@@ -63,59 +75,115 @@ Worker::Worker(AsyncJob& job, RunData data)
   const int rank = job_.world().rank();
   alone_ = job_.world().split(rank, 0, "alone");
   start_together(job_, data_, [this]() -> TrainableModel& {
-    replica_ =
-        std::make_unique<Replica>(job_.config(), *alone_, data_.size, job_.threads(), [this] { client_->beat(); });
-    return *replica_;
+    first_ = std::make_unique<TrainableModel>(job_.config(), 1, 0, data_.size, job_.threads());
+    return *first_;
   });
+  layouts_ = first_->store->descs();
+  first_.reset();
   running_.resize(static_cast<std::size_t>(job_.shards.running));
   dataset::QueueOptions options = queue_options(config);
   options.rows_of = [](std::int64_t rows) { return Range{0, rows}; };
   queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_.train), options);
-  evaluator_ = std::make_unique<Evaluator>(config, replica_->network, *replica_->backend, *replica_->store, *alone_,
-                                           replica_->threads);
   job_.world().barrier("start of the servers");
   client_ = std::make_unique<parallel::ServerClient>(
-      *job_.window, job_.roles, job_.shards, static_cast<int>(replica_->optimizer->slots().size()),
-      job_.roles.worker_of(rank), [] { return is_stop_requested(); },
+      *job_.window, job_.roles, job_.shards, job_.sizes, job_.roles.worker_of(rank), [] { return is_stop_requested(); },
       parallel::ClientOptions{config.parallel.heartbeat_deadline_s, config.parallel.heartbeat_deadline_s / 20});
 }
 
 void Worker::work() {
   for (;;) {
     const parallel::Task task = client_->next_task();
-    switch (task.kind) {
-      case parallel::Task::Kind::train:
-        train(task.batches);
-        break;
-      case parallel::Task::Kind::evaluate:
-        evaluate();
-        break;
-      case parallel::Task::Kind::leave:
-        return;
+    try {
+      switch (task.kind) {
+        case parallel::Task::Kind::train:
+          train(task.batches);
+          break;
+        case parallel::Task::Kind::share:
+          take_share(task);
+          break;
+        case parallel::Task::Kind::evaluate:
+          evaluate();
+          break;
+        case parallel::Task::Kind::leave:
+          return;
+      }
+    } catch (const parallel::VoidTask&) {
+      // what was computed is somebody else's now
     }
   }
 }
 
-/// A lease. Once this worker is declared gone the rest of it is somebody else's; its batches are read and thrown away.
-void Worker::train(const Range& batches) {
-  const std::int64_t size = job_.config().data.batch;
-  queue_->order({data_.counter_of(batches.begin, size), data_.counter_of(batches.end, size)});
-  bool is_mine = true;
-  for (std::int64_t step = batches.begin; step < batches.end; ++step) {
-    const dataset::Batch* batch = queue_->next();
-    MUSTER_CHECK(batch != nullptr, "no batch for step {}", step);
-    is_mine = is_mine && train_batch(*batch, step);
+/// One of so many replicas: its programs are made for its share of a batch. Anew only where the shares change.
+void Worker::become(int replicas, int replica) {
+  if (replica_ && replica_->plan.replicas == replicas && replica_->plan.replica == replica) return;
+  client_->forget();
+  evaluator_.reset();
+  replica_.reset();
+  parallel::ServerClient& client = *client_;
+  const ReplicaLinks links{
+      replicas,
+      replica,
+      {},
+      [&](const parallel::GrainPlan& plan, std::int64_t elements) {
+        return make_share_reducer(client, plan, elements, job_.shards.parameters);
+      },
+      [&](const parallel::GrainPlan& plan, std::int64_t width) { return make_share_statistics(client, plan, width); },
+      replicas == 1,
+      layouts_};
+  replica_ = std::make_unique<Replica>(job_.config(), links, data_.size, job_.threads(), [&client] { client.beat(); });
+  evaluator_ = std::make_unique<Evaluator>(job_.config(), replica_->network, *replica_->backend, *replica_->store,
+                                           *alone_, replica_->threads);
+  while (!ordered_.empty()) {  // other rows than are wanted now
+    queue_->next();
+    ordered_.pop_front();
   }
 }
 
-bool Worker::train_batch(const dataset::Batch& batch, std::int64_t step) {
+/// A lease: its batches are ordered at once, so that the next is read while one is computed. Those that are left when
+/// the lease turns out to be void are thrown away.
+void Worker::train(const Range& batches) {
+  become(1, 0);
+  for (std::int64_t step = batches.begin; step < batches.end; ++step) order(step);
+  for (std::int64_t step = batches.begin; step < batches.end; ++step) compute(share_of(step), step, -1);
+}
+
+/// The next share will most likely be the same of the next batch.
+void Worker::take_share(const parallel::Task& task) {
+  become(task.replicas, task.replica);
+  const std::int64_t step = task.batches.begin;
+  if (ordered_.empty() || ordered_.back() != step) order(step);
+  if (step + 1 < data_.total_steps) order(step + 1);
+  compute(share_of(step), step, task.version);
+}
+
+void Worker::order(std::int64_t step) {
+  const std::int64_t size = job_.config().data.batch;
+  queue_->order({data_.counter_of(step, size), data_.counter_of(step + 1, size)},
+                [plan = replica_->plan](std::int64_t rows) { return plan.rows_of_replica(plan.replica, rows); });
+  ordered_.push_back(step);
+}
+
+/// This worker's rows of an ordered step; others that were ordered before it are not wanted any more.
+const dataset::Batch& Worker::share_of(std::int64_t step) {
+  for (;;) {
+    MUSTER_CHECK(!ordered_.empty(), "step {} was not ordered", step);
+    const std::int64_t next = ordered_.front();
+    ordered_.pop_front();
+    const dataset::Batch* batch = queue_->next();
+    MUSTER_CHECK(batch != nullptr, "no batch for step {}", next);
+    if (next == step) return *batch;
+  }
+}
+
+void Worker::compute(const dataset::Batch& batch, std::int64_t step, std::int64_t at_least) {
   const Stopwatch watch;
-  client_->pull(replica_->store->weights(), running_);
+  client_->pull(replica_->store->weights(), running_, at_least);
   set_running(*replica_->store, running_);
   const StepResult result = replica_->step->gradient(batch, step, false);
-  if (result.is_finite) replica_->step->update_running_values(step, batch.position.rows);
+  replica_->step->update_running_values(step, batch.position.rows);  // all take part, whatever their losses are
   copy_running(*replica_->store, running_);
   lag(watch.elapsed_s());
+  if (replica_->plan.replica == 0) client_->push(0, {job_.shards.parameters, job_.shards.elements()}, running_);
 
   parallel::CommitFacts facts;
   facts.batch = step;
@@ -126,11 +194,8 @@ bool Worker::train_batch(const dataset::Batch& batch, std::int64_t step) {
   facts.grad_scale = result.grad_scale;
   facts.is_finite = result.is_finite;
   facts.index_sums = index_sums(batch.indices);
-  const auto elements = static_cast<std::size_t>(replica_->store->elements());
-  if (!client_->push(replica_->reducer->result().first(elements), running_)) return false;
   facts.compute_s = watch.elapsed_s();
   client_->commit(facts);
-  return true;
 }
 
 /// Sleeps as long as a slower machine would go on computing.
@@ -144,6 +209,7 @@ void Worker::lag(double compute_s) {
 }
 
 void Worker::evaluate() {
+  if (!replica_) become(1, 0);
   client_->pull_snapshot(replica_->store->weights(), running_);
   set_running(*replica_->store, running_);
   const EvalResult result = evaluator_->run(false, [this] { client_->beat(); });

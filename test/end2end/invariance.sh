@@ -65,6 +65,27 @@ unset MUSTER_FAKE_NODE_SIZE
 expect_exit 0
 same_checkpoints_ r1 rm
 
+# Parameter servers whose workers wait for each other make the same updates as everybody.
+lock_step="--set parallel.strategy=parameter_server --set parallel.staleness=0 --set parallel.lr_scaling="
+for shape in '2 1 shared' '3 1 shared' '4 1 shared' '4 1 general' '4 2 shared'; do
+  read -r n servers transport <<<"$shape"
+  case_ "bitwise: $servers server(s) and $((n - servers)) worker(s) in lock-step, $transport windows, leave the bytes of one rank"
+  # shellcheck disable=SC2086
+  ranks_ "$n" "$MUSTER" train cnn.yaml --set run.directory="s$n$servers$transport" $lock_step --set parallel.servers="$servers" --set parallel.transport="$transport"
+  expect_exit 0
+  same_checkpoints_ r1 "s$n$servers$transport"
+  expect_equal "$(grep -o '"loss":[^,]*' "s$n$servers$transport/metrics.jsonl" | sort)" "$(grep -o '"loss":[^,]*' r1/metrics.jsonl | sort)" 'losses'
+done
+
+case_ 'bitwise: clipping by the norm of the whole gradient, on one rank and on two servers with two workers'
+run_ "$MUSTER" train cnn.yaml --set run.directory=n1 --set optimizer.clip_norm=0.5
+expect_exit 0
+if cmp -s "r1/$newest/weights.safetensors" "n1/$newest/weights.safetensors"; then fail_case 'clipping has no effect'; fi
+# shellcheck disable=SC2086
+ranks_ 4 "$MUSTER" train cnn.yaml --set run.directory=n4 $lock_step --set parallel.servers=2 --set optimizer.clip_norm=0.5
+expect_exit 0
+same_checkpoints_ n1 n4
+
 case_ 'bitwise: another seed gives other bytes'
 run_ "$MUSTER" train cnn.yaml --set run.directory=other --set run.seed=8
 expect_exit 0
@@ -116,7 +137,10 @@ EOC
     ranks_ "$n" "$MUSTER" train uneven.yaml --set run.directory="u$n" --force
     expect_exit 0
   done
-  for n in 2 3; do
+  # shellcheck disable=SC2086
+  ranks_ 4 "$MUSTER" train uneven.yaml --set run.directory=u4 --force $lock_step --set parallel.servers=1
+  expect_exit 0
+  for n in 2 3 4; do
     for file in weights.safetensors state.h5; do expect_same_file "u1/checkpoints/step-00000006/$file" "u$n/checkpoints/step-00000006/$file"; done
   done
   case_ "fast: five rows on three ranks: $layer"

@@ -130,6 +130,31 @@ await_
 expect_exit 6
 expect_contains 'lost the last worker'
 
+case_ 'lock-step: killed and paused workers, another share for everybody, and the bytes of an undisturbed run'
+lock_step="--set run.reproducible=bitwise --set parallel.staleness=0 --set run.steps=3000 --set checkpoint.every=never --set eval.every=never"
+# shellcheck disable=SC2086
+ranks_ 2 "$MUSTER" train ps.yaml --set run.directory=calm $lock_step
+expect_exit 0
+# shellcheck disable=SC2086
+start_ hit 4 $lock_step
+victim=$(rank_of_ hit 1)
+paused=$(rank_of_ hit 3)
+expect_true test -n "$victim" -a -n "$paused"
+[ -n "$victim" ] && kill -KILL "$victim"
+[ -n "$paused" ] && kill -STOP "$paused" && until_ 'worker 2 \(rank 3 .* is gone' && kill -CONT "$paused"
+await_
+expect_exit 0
+expect_contains 'worker 0 (rank 1'
+expect_contains 'done        3000 steps'
+for file in weights.safetensors state.h5; do expect_same_file "calm/checkpoints/step-00003000/$file" "hit/checkpoints/step-00003000/$file"; done
+
+case_ 'updates before lock_step_until are made in lock-step, the others by leases'
+ranks_ 4 "$MUSTER" train ps.yaml --set run.directory=warmup --set parallel.lock_step_until=100 --set run.steps=400
+expect_exit 0
+expect_contains 'lock-step before update 100'
+expect_equal "$(grep -o '"staleness_histogram":"[^"]*"' warmup/metrics.jsonl | head -n 5 | sort -u)" '"staleness_histogram":"0:20"' 'staleness of the first 100 updates'
+expect_contains 'done        400 steps'
+
 case_ 'a spare takes over from a worker that is gone'
 start_ spare 4 --set parallel.spares=1 --set run.steps=100000000 --set checkpoint.every=never --set eval.every=never --set log.every='1000 steps'
 victim=$(rank_of_ spare 1)

@@ -24,6 +24,9 @@ struct Batch {
   std::vector<std::int64_t> indices;  ///< dataset index of each row
 };
 
+/// This rank's rows of a global batch of that many samples.
+using RowsOf = std::function<Range(std::int64_t)>;
+
 struct QueueOptions {
   std::uint64_t seed = 0;
   std::int64_t batch = 0;         ///< global batch
@@ -34,7 +37,7 @@ struct QueueOptions {
   bool check_finite = true;
   ShuffleOptions shuffle;
   TransformOptions transforms;
-  std::function<Range(std::int64_t)> rows_of;  ///< this rank's rows of a global batch of that many samples
+  RowsOf rows_of;  ///< where an order says nothing else
 };
 
 class BatchQueue {
@@ -44,8 +47,9 @@ class BatchQueue {
   BatchQueue(const BatchQueue&) = delete;
   BatchQueue& operator=(const BatchQueue&) = delete;
 
-  /// Puts the batches of another stretch of global sample counters behind those already ordered.
-  void order(Range samples);
+  /// Puts the batches of another stretch of global sample counters behind those already ordered. rows_of: of these, at
+  /// most as many as QueueOptions::rows_of gives; empty: as there.
+  void order(Range samples, RowsOf rows_of = {});
   /// The next batch in order, or null when all that was ordered has been handed out. Waits for the prefetch thread; the
   /// wait is counted as stall.
   const Batch* next();

@@ -84,6 +84,8 @@ class Program {
   /// Sums for running values, to be replaced by global sums before end_step.
   std::span<double> deferred_statistics() { return deferred_; }
   void end_step(const device::RunContext& context);
+  /// Doubles of the largest of the sums that a step makes, the deferred one included. Also before bind().
+  std::int64_t widest_statistics() const;
 
   /// Plain copy of the network's output for all rows: [rows, output...].
   void read_output(float* plain);

@@ -60,6 +60,11 @@ std::vector<std::string> optimizer_kinds();
 
 /// Sum of squares in double: fixed blocks added along a fixed tree, so that it does not depend on threads.
 double squared_norm(std::span<const float> values, int threads);
+/// The same in two steps, for those that hold a stretch of the values that begins at a multiple of norm_piece: squares
+/// has norm_pieces(values) entries; the sum of all entries in order is the squared norm, to the bit.
+inline constexpr std::int64_t norm_piece = 4096;
+constexpr std::int64_t norm_pieces(std::int64_t values) { return (values + norm_piece - 1) / norm_piece; }
+void square_pieces(std::span<const float> values, int threads, std::span<double> squares);
 /// min(1, clip_norm / norm); 1 when clip_norm is 0. Pascanu et al. 2013.
 double clip_scale(double norm, double clip_norm);
 

@@ -6,6 +6,9 @@
 
 namespace muster::parallel {
 
+/// Value of ParallelOptions::staleness.
+inline constexpr std::int64_t unbounded = -1;
+
 struct ParallelOptions {
   std::string strategy = "mirrored";  ///< mirrored | multi_worker_mirrored | parameter_server
   int data = 0;                       ///< grid.data: replicas; 0: auto = all ranks
@@ -17,7 +20,8 @@ struct ParallelOptions {
   std::int64_t bucket_kib = 1024;    ///< size of a gradient bucket
   int servers = 0;                   ///< parameter_server: ranks that keep the parameters
   int spares = 0;                    ///< parameter_server: workers that wait until one is gone
-  std::int64_t staleness = 4;        ///< parameter_server: leases a worker may be ahead of the slowest; 0: unbounded
+  std::int64_t staleness = 4;        ///< parameter_server: leases a worker may be ahead of the slowest; 0: lock-step
+  std::int64_t lock_step_until = 0;  ///< parameter_server: updates made in lock-step before workers go their own ways
   std::int64_t longest_lease = 8;    ///< parameter_server: batches that a fast worker takes at a time
   double heartbeat_deadline_s = 10;  ///< parameter_server: a rank silent for longer is gone
   std::string transport = "auto";    ///< parameter_server: auto | shared | general

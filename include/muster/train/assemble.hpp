@@ -24,8 +24,10 @@ int thread_count(const Config& config, int cores);
 /// compute. A parameter server needs no more than this.
 class TrainableModel {
  public:
-  /// dataset_size: samples of an epoch. Throws Error(usage | device).
-  TrainableModel(const Config& config, int replicas, int replica, std::int64_t dataset_size, int threads);
+  /// dataset_size: samples of an epoch. layouts: of the parameters, in the network's order; empty: as the largest
+  /// grain's kernels like them. Throws Error(usage | device).
+  TrainableModel(const Config& config, int replicas, int replica, std::int64_t dataset_size, int threads,
+                 const std::vector<device::TensorDesc>& layouts = {});
 
   const Config& config;
   int threads;
@@ -45,16 +47,29 @@ class TrainableModel {
 /// on all. Throws Error(launch) on all ranks where it does not (CPUs of different kinds).
 void check_layouts(comm::Communicator& ranks, const TrainableModel& model);
 
+/// What makes a replica one of several: which it is, and how the sums over all of them are made.
+struct ReplicaLinks {
+  int replicas = 1, replica = 0;
+  std::function<void(const TrainableModel&)> check;  ///< before anything is linked; may be empty
+  std::function<std::unique_ptr<parallel::GradientReducer>(const parallel::GrainPlan&, std::int64_t elements)> reducer;
+  std::function<std::unique_ptr<parallel::StatisticSum>(const parallel::GrainPlan&, std::int64_t width)> statistics;
+  bool has_whole_sum = true;                ///< the reducer's result is the whole gradient: the step can clip it
+  std::vector<device::TensorDesc> layouts;  ///< of the parameters; empty: as the kernels like them
+};
+/// Over the ranks of a communicator, as the config's strategy sums.
+ReplicaLinks links_over(const Config& config, comm::Communicator& data, int threads);
+
 class Replica : public TrainableModel {
  public:
-  /// Collective. dataset_size: samples of an epoch (full and tail batch are compiled). between_ops: called between the
-  /// ops of the backward pass; may be empty. Throws Error(usage | device).
-  Replica(const Config& config, comm::Communicator& data, std::int64_t dataset_size, int threads,
+  /// Collective over the replicas. dataset_size: samples of an epoch (full and tail batch are compiled). between_ops:
+  /// called between the ops of the backward pass; may be empty. Throws Error(usage | device).
+  Replica(const Config& config, const ReplicaLinks& links, std::int64_t dataset_size, int threads,
           std::function<void()> between_ops = {});
+  /// One replica per rank of `data`; checks that they lay out their parameters alike.
+  Replica(const Config& config, comm::Communicator& data, std::int64_t dataset_size, int threads);
   /// Collective: releases what is shared between ranks. Not called while an exception is in flight.
   void close();
 
-  comm::Communicator& data;
   std::unique_ptr<parallel::GradientReducer> reducer;
   std::unique_ptr<parallel::GrainAccumulator> accumulator;
   std::unique_ptr<parallel::StatisticSum> statistics;

@@ -31,10 +31,10 @@ struct BatchPlan {
 /// activations; otherwise each is a wave by itself and they share the memory.
 class ReplicaPrograms {
  public:
-  /// The first program, for the full batch. The layouts of the parameters are those that the plan's largest grain
-  /// wants, whichever replica owns it: ranks exchange flat slices, so all must lay them out alike.
+  /// The first program, for the full batch. layouts: of the parameters; empty: those that the plan's largest grain
+  /// wants, whichever replica owns it. Ranks exchange flat slices, so all must lay them out alike.
   ReplicaPrograms(const model::Network& network, device::Backend& backend, const parallel::GrainPlan& plan,
-                  const model::ProgramOptions& options, std::int64_t batch);
+                  const model::ProgramOptions& options, std::int64_t batch, std::vector<device::TensorDesc> layouts);
   const std::vector<device::TensorDesc>& param_descs() const { return lead_->param_descs(); }
 
   /// Binds the first program and makes those for all batch sizes.

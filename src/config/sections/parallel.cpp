@@ -16,9 +16,14 @@ std::vector<ConfigKey> server_keys() {
           "parameter_server: workers that wait until another is gone")
           .unit("ranks"),
       key<Config>(
-          "parallel.staleness", [](Config & c) -> auto& { return c.parallel.staleness; }, at_least_or("unbounded", 1),
-          "parameter_server: leases a worker may be ahead of the slowest")
+          "parallel.staleness", [](Config & c) -> auto& { return c.parallel.staleness; },
+          at_least_or("unbounded", 0, parallel::unbounded),
+          "parameter_server: leases a worker may be ahead of the slowest; 0: lock-step")
           .unit("leases"),
+      key<Config>(
+          "parallel.lock_step_until", [](Config & c) -> auto& { return c.parallel.lock_step_until; }, at_least(0),
+          "parameter_server: so many updates are made in lock-step before the workers go their own ways")
+          .unit("updates"),
       key<Config>(
           "parallel.longest_lease", [](Config & c) -> auto& { return c.parallel.longest_lease; }, between(1, 1024),
           "parameter_server: most batches a worker takes at a time; the slowest takes one")

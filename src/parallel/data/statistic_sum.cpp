@@ -7,6 +7,7 @@
 //
 // Between nodes it is one all-gather.
 #include "parallel/data/topology.hpp"
+#include "parallel/data/tree_statistic_sum.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
@@ -24,84 +25,10 @@ constexpr int hot_turns = 300;  // some microseconds before the wait becomes a n
 
 std::size_t count_of(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-/// rows[a.into] += rows[a.from] for all additions.
-void add_rows(std::span<double> rows, std::size_t width, const std::vector<Addition>& additions) {
-  for (const Addition& addition : additions) {
-    double* into = rows.data() + static_cast<std::size_t>(addition.into) * width;
-    const double* from = rows.data() + static_cast<std::size_t>(addition.from) * width;
-#pragma omp simd
-    for (std::size_t i = 0; i < width; ++i) into[i] += from[i];
-  }
-}
-
-class TreeStatisticSum : public StatisticSum {
- public:
-  TreeStatisticSum(comm::Communicator& data, const GrainPlan& plan, std::int64_t max_width)
-      : data_(data), owned_(plan.grains_of(plan.replica)), max_width_(count_of(max_width)) {
-    std::vector<Subtree> all;
-    for (int r = 0; r < plan.replicas; ++r) {
-      const auto subtrees = maximal_subtrees(plan.grains, plan.grains_of(r));
-      subtrees_of_.push_back(subtrees.size());
-      most_ = std::max(most_, subtrees.size());
-      all.insert(all.end(), subtrees.begin(), subtrees.end());
-      if (r != plan.replica) continue;
-      for (const Subtree& subtree : subtrees) fold(plan.grains, subtree);
-    }
-    total_ = additions(plan.grains, all);
-    grain_rows_.resize(count_of(owned_.size()) * max_width_);
-    all_rows_.resize(all.size() * max_width_);
-  }
-
-  void sum(std::span<const double> per_grain, std::span<double> totals, const std::string& what) override {
-    const std::size_t width = totals.size();
-    MUSTER_CHECK(width <= max_width_, "width {} > {}", width, max_width_);
-    MUSTER_CHECK_EQ(per_grain.size(), count_of(owned_.size()) * width);
-    std::ranges::copy(per_grain, grain_rows_.begin());
-    add_rows(grain_rows_, width, folds_);
-    exchange(width, what);
-    add_rows(all_rows_, width, total_);
-    std::copy_n(all_rows_.begin(), width, totals.begin());
-  }
-
-  double waited_s() const override { return waited_s_; }
-  void close() override {}
-
- protected:
-  /// Fills all_rows_ with all ranks' subtrees, in rank order.
-  virtual void exchange(std::size_t width, const std::string& what) = 0;
-
-  /// This rank's subtree j, in grain_rows_.
-  const double* own_row(std::size_t j, std::size_t width) const { return grain_rows_.data() + own_first_[j] * width; }
-
-  comm::Communicator& data_;
-  Range owned_;
-  std::size_t max_width_;
-  std::vector<std::size_t> subtrees_of_;  ///< by rank
-  std::size_t most_ = 0;                  ///< of any rank
-  std::vector<double> all_rows_;
-  double waited_s_ = 0;
-
- private:
-  /// The additions that leave the subtree's sum in the row of its first grain.
-  void fold(std::int64_t grains, const Subtree& subtree) {
-    std::vector<Subtree> leaves;
-    for (std::int64_t g = subtree.first; g < subtree.last; ++g) leaves.push_back({g, g + 1});
-    const auto base = static_cast<int>(subtree.first - owned_.begin);
-    for (const Addition& addition : additions(grains, leaves))
-      folds_.push_back({addition.into + base, addition.from + base});
-    own_first_.push_back(static_cast<std::size_t>(base));
-  }
-
-  std::vector<Addition> folds_;
-  std::vector<Addition> total_;
-  std::vector<std::size_t> own_first_;
-  std::vector<double> grain_rows_;
-};
-
 class SharedStatisticSum final : public TreeStatisticSum {
  public:
   SharedStatisticSum(comm::Communicator& data, const GrainPlan& plan, std::int64_t max_width)
-      : TreeStatisticSum(data, plan, max_width), segment_(data.share(bytes(data.rank()))) {
+      : TreeStatisticSum(plan, max_width), data_(data), segment_(data.share(bytes(data.rank()))) {
     for (int r = 0; r < data.size(); ++r) {
       std::byte* base = segment_->part(r).data();
       if (r == data.rank()) new (base) Flag(0);
@@ -159,6 +86,7 @@ class SharedStatisticSum final : public TreeStatisticSum {
     waited_s_ += watch.elapsed_s();
   }
 
+  comm::Communicator& data_;
   std::unique_ptr<comm::SharedSegment> segment_;
   std::vector<Flag*> flags_;
   std::vector<double*> rows_;
@@ -168,7 +96,8 @@ class SharedStatisticSum final : public TreeStatisticSum {
 class GatheredStatisticSum final : public TreeStatisticSum {
  public:
   GatheredStatisticSum(comm::Communicator& data, const GrainPlan& plan, std::int64_t max_width)
-      : TreeStatisticSum(data, plan, max_width),
+      : TreeStatisticSum(plan, max_width),
+        data_(data),
         mine_(most_ * max_width_),
         all_(mine_.size() * count_of(data.size())) {}
 
@@ -188,6 +117,7 @@ class GatheredStatisticSum final : public TreeStatisticSum {
   }
 
  private:
+  comm::Communicator& data_;
   std::vector<double> mine_;
   std::vector<double> all_;
 };
@@ -208,7 +138,7 @@ class LoneStatisticSum final : public TreeStatisticSum {
 std::unique_ptr<StatisticSum> make_statistic_sum(comm::Communicator& data, const GrainPlan& plan,
                                                  std::int64_t max_width) {
   MUSTER_CHECK_EQ(plan.replicas, data.size());
-  if (data.size() == 1) return std::make_unique<LoneStatisticSum>(data, plan, max_width);
+  if (data.size() == 1) return std::make_unique<LoneStatisticSum>(plan, max_width);
   if (data.is_one_node()) return std::make_unique<SharedStatisticSum>(data, plan, max_width);
   return std::make_unique<GatheredStatisticSum>(data, plan, max_width);
 }

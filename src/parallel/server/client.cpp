@@ -14,7 +14,7 @@
 
 namespace muster::parallel {
 struct ServerClient::Impl {
-  Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, int slots, int number,
+  Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, const WindowSizes& sizes, int number,
        std::function<bool()> stop, const ClientOptions& its_options)
       : window(its_window),
         roles(its_roles),
@@ -23,7 +23,7 @@ struct ServerClient::Impl {
         is_stop_requested(std::move(stop)),
         options(its_options),
         held(static_cast<std::size_t>(its_roles.servers), -1) {
-    for (int s = 0; s < roles.servers; ++s) boards.emplace_back(roles, shards, s, slots);
+    for (int s = 0; s < roles.servers; ++s) boards.emplace_back(roles, shards, s, sizes);
     generation = 1;
     put(offsetof(Report, generation), generation);
     beat_now();
@@ -73,7 +73,14 @@ struct ServerClient::Impl {
     MUSTER_CHECK_EQ(static_cast<std::int64_t>(running), shards.running);
   }
   Ending ending() { return static_cast<Ending>(window.get_word(0, board(0).ending())); }
-  bool is_void() { return order_word(offsetof(Order, generation)) != generation; }
+  /// Declared gone, or the round was given up.
+  bool is_void() {
+    return order_word(offsetof(Order, generation)) != generation ||
+           (round != 0 && order_word(offsetof(Order, running_round)) != round);
+  }
+  void check_task() {
+    if (is_void() || ending() != Ending::none) throw VoidTask();
+  }
   void adopt_generation() {
     generation = order_word(offsetof(Order, generation));
     put(offsetof(Report, generation), generation);
@@ -84,6 +91,8 @@ struct ServerClient::Impl {
   void get_shard(int s, std::size_t from, std::span<float> parameters, std::span<float> running);
   bool pull_shard(int s, std::span<float> parameters, std::span<float> running);
   bool is_slot_free(std::uint64_t number);
+  void wait_for_slot();
+  std::vector<int> members_of_round();
 
   comm::Window& window;
   Roles roles;
@@ -94,6 +103,10 @@ struct ServerClient::Impl {
   std::vector<Board> boards;
   std::vector<std::int64_t> held;  // version of every shard in the last pull
   std::uint64_t generation = 0, beats = 0, commits = 0, order = 0, coordinator_beat = 0;
+  std::uint64_t round = 0;   // the task's; 0: a whole batch
+  std::vector<int> members;  // of the round, asked for when first needed
+  std::uint64_t calls = 0;   // exchanges of statistics in the round
+  bool has_slot = false;     // for the next commit
   double last_beat_s = 0, coordinator_seen_s = 0;
   bool has_told_stop = false;
 };
@@ -140,14 +153,17 @@ bool ServerClient::Impl::is_slot_free(std::uint64_t number) {
   return true;
 }
 
-ServerClient::ServerClient(comm::Window& window, const Roles& roles, const Shards& shards, int optimizer_slots,
+ServerClient::ServerClient(comm::Window& window, const Roles& roles, const Shards& shards, const WindowSizes& sizes,
                            int worker, std::function<bool()> is_stop_requested, const ClientOptions& options)
-    : impl_(std::make_unique<Impl>(window, roles, shards, optimizer_slots, worker, std::move(is_stop_requested),
-                                   options)) {}
+    : impl_(std::make_unique<Impl>(window, roles, shards, sizes, worker, std::move(is_stop_requested), options)) {}
 ServerClient::~ServerClient() = default;
 
 Task ServerClient::next_task() {
   Impl& my = *impl_;
+  my.round = 0;
+  my.members.clear();
+  my.calls = 0;
+  my.has_slot = false;
   if (my.is_void()) my.adopt_generation();
   std::uint64_t wanted = my.order + 1;
   my.put(offsetof(Report, wants), wanted);
@@ -159,19 +175,29 @@ Task ServerClient::next_task() {
   my.window.get(std::as_writable_bytes(std::span(&order, 1)), 0, my.board(0).order(my.worker));
   my.window.flush(0);
   my.order = order.number;
+  const Range batches{static_cast<std::int64_t>(order.first), static_cast<std::int64_t>(order.last)};
   switch (static_cast<TaskKind>(order.kind)) {
     case TaskKind::train:
-      return {Task::Kind::train, {static_cast<std::int64_t>(order.first), static_cast<std::int64_t>(order.last)}, 0};
+      return {Task::Kind::train, batches, 0, 1, 0};
+    case TaskKind::share:
+      my.round = order.round;
+      return {Task::Kind::share, batches, static_cast<std::int64_t>(order.version), static_cast<int>(order.replicas),
+              static_cast<int>(order.replica)};
     case TaskKind::evaluate:
-      return {Task::Kind::evaluate, {}, static_cast<std::int64_t>(order.first)};
+      return {Task::Kind::evaluate, {}, static_cast<std::int64_t>(order.first), 1, 0};
     default:
-      return {Task::Kind::leave, {}, 0};
+      return {Task::Kind::leave, {}, 0, 1, 0};
   }
 }
 
-std::int64_t ServerClient::pull(std::span<float> parameters, std::span<float> running) {
+std::int64_t ServerClient::pull(std::span<float> parameters, std::span<float> running, std::int64_t at_least) {
   Impl& my = *impl_;
   my.check_sizes(parameters.size(), running.size());
+  for (int s = 0; s < my.roles.servers; ++s)
+    my.wait_until([&] {
+      my.check_task();
+      return static_cast<std::int64_t>(my.window.get_word(s, Board::published())) >= at_least;
+    });
   const Deadline deadline("pull of a whole version", my.options.server_deadline_s);
   for (int s = 0; s < my.roles.servers; ++s)
     while (!my.pull_shard(s, parameters, running)) {
@@ -192,20 +218,64 @@ void ServerClient::pull_snapshot(std::span<float> parameters, std::span<float> r
   for (int s = 0; s < my.roles.servers; ++s) my.get_shard(s, my.board(s).snapshot(0), parameters, running);
 }
 
-bool ServerClient::push(std::span<const float> gradient, std::span<const float> running) {
+void ServerClient::forget() { std::ranges::fill(impl_->held, -1); }
+
+void ServerClient::Impl::wait_for_slot() {
+  if (has_slot) return;
+  wait_until([&] {
+    check_task();
+    return is_slot_free(commits + 1);
+  });
+  has_slot = true;
+}
+
+void ServerClient::push(int part, const Range& elements, std::span<const float> values) {
   Impl& my = *impl_;
-  my.check_sizes(gradient.size(), running.size());
-  const std::uint64_t number = my.commits + 1;
-  my.wait_until([&] { return my.is_void() || my.is_slot_free(number) || my.ending() != Ending::none; });
-  if (my.is_void() || my.ending() != Ending::none) return false;
+  MUSTER_CHECK_EQ(static_cast<std::int64_t>(values.size()), elements.size());
+  my.wait_for_slot();
   for (int s = 0; s < my.roles.servers; ++s) {
-    const std::size_t slot = my.board(s).slot(my.worker, number);
-    my.for_pieces(s, gradient, running, [&](std::span<const float> values, std::size_t offset) {
-      my.window.put(std::as_bytes(values), s, slot + offset);
-    });
+    const Range shard = my.shards.ranges[static_cast<std::size_t>(s)];
+    const Range piece{std::max(elements.begin, shard.begin), std::min(elements.end, shard.end)};
+    if (piece.begin >= piece.end) continue;
+    const std::span<const float> cut =
+        values.subspan(static_cast<std::size_t>(piece.begin - elements.begin), static_cast<std::size_t>(piece.size()));
+    my.window.put(std::as_bytes(cut), s,
+                  my.board(s).slot(my.worker, my.commits + 1, part) +
+                      static_cast<std::size_t>(piece.begin - shard.begin) * sizeof(float));
   }
-  for (int s = 0; s < my.roles.servers; ++s) my.window.flush(s);
-  return true;
+}
+
+/// The workers of the round in the order of their shares; fewer than there are shares where it was given up meanwhile.
+std::vector<int> ServerClient::Impl::members_of_round() {
+  std::vector<int> found;
+  for (int w = 0; w < roles.workers; ++w)
+    if (window.get_word(0, board(0).member(w)) == round) found.push_back(w);
+  return found;
+}
+
+void ServerClient::exchange_statistics(std::span<const double> mine, std::span<const std::size_t> sizes,
+                                       std::span<double> all) {
+  Impl& my = *impl_;
+  const Board& board = my.board(0);
+  if (my.members.empty()) my.members = my.members_of_round();
+  if (my.members.size() != sizes.size()) throw VoidTask();
+  // Rounds and calls in one growing number: what a worker has shown last says how far it is.
+  const std::uint64_t call = ++my.calls, shown = (my.round << 20U) + call;
+  my.window.put(std::as_bytes(mine), 0, board.rows(my.worker, call));
+  my.window.flush(0);
+  my.window.put_word(shown, 0, board.calls(my.worker));
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const int w = my.members[i];
+    my.wait_until([&] {
+      if (my.window.get_word(0, board.calls(w)) >= shown) return true;
+      my.check_task();
+      return false;
+    });
+    my.window.get(std::as_writable_bytes(all.subspan(at, sizes[i])), 0, board.rows(w, call));
+    at += sizes[i];
+  }
+  my.window.flush(0);
 }
 
 namespace {
@@ -230,14 +300,19 @@ Commit commit_of(const CommitFacts& facts, std::uint64_t generation, std::int64_
 
 void ServerClient::commit(const CommitFacts& facts) {
   Impl& my = *impl_;
+  my.wait_for_slot();
   const std::uint64_t number = my.commits + 1;
-  const Commit commit = commit_of(facts, my.generation, *std::ranges::min_element(my.held));
-  my.window.put(
-      std::as_bytes(std::span(&commit, 1)), 0,
-      my.board(0).report(my.worker) + offsetof(Report, commit) + (number % slots_per_worker) * sizeof(Commit));
+  for (int s = 0; s < my.roles.servers; ++s) my.window.flush(s);
+  Commit commit = commit_of(facts, my.generation, *std::ranges::min_element(my.held));
+  commit.round = my.round;
+  const Board& board = my.board(0);
+  my.window.put(std::as_bytes(std::span(my.held)), 0, board.bases(my.worker, number));
+  my.window.put(std::as_bytes(std::span(&commit, 1)), 0,
+                board.report(my.worker) + offsetof(Report, commit) + (number % slots_per_worker) * sizeof(Commit));
   my.window.flush(0);
   my.put(offsetof(Report, commits), number);
   my.commits = number;
+  my.has_slot = false;
   my.beat();
 }
 

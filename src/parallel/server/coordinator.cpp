@@ -1,30 +1,20 @@
 // See coordinator.hpp for the protocol and board.hpp for the words.
 #include <muster/parallel/server/coordinator.hpp>
 
-#include "parallel/server/board.hpp"
+#include "parallel/server/desk.hpp"
+#include "parallel/server/round.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
 #include <muster/base/error.hpp>
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
+#include <cmath>
+#include <utility>
 
 namespace muster::parallel {
 namespace {
-
-/// What the coordinator knows of a worker.
-struct Member {
-  std::uint64_t generation = 1;
-  std::uint64_t orders = 0;    // issued
-  std::uint64_t handled = 0;   // commits decided on
-  std::uint64_t accepted = 0;  // last commit that was applied
-  std::uint64_t beat = 0;
-  double seen_s = 0;
-  bool is_gone = false;
-  bool is_spare = false;
-  bool is_evaluating = false;
-};
 
 struct Follower {
   std::uint64_t beat = 0;
@@ -34,88 +24,67 @@ struct Follower {
 }  // namespace
 
 struct Coordinator::Impl {
-  Impl(comm::Window& its_window, const Roles& its_roles, const Shards& shards, int slots, ShardServer& own,
-       LeaseBook& its_book, std::function<double(std::int64_t)> rate, const CoordinatorOptions& its_options)
+  Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, const WindowSizes& sizes,
+       ShardServer& own, LeaseBook& its_book, std::function<double(std::int64_t)> rate,
+       const CoordinatorOptions& its_options)
       : window(its_window),
         roles(its_roles),
-        board(its_roles, shards, 0, slots),
+        shards(its_shards),
         server(own),
         book(its_book),
         lr(std::move(rate)),
         options(its_options),
-        followers(static_cast<std::size_t>(its_roles.servers)),
-        members(static_cast<std::size_t>(its_roles.workers)) {
-    for (int s = 0; s < roles.servers; ++s) boards.emplace_back(roles, shards, s, slots);
+        desk(its_window, its_roles, its_shards, sizes),
+        round(desk, its_book, its_options.grains_of),
+        followers(static_cast<std::size_t>(its_roles.servers)) {
+    for (int s = 0; s < roles.servers; ++s) boards.emplace_back(roles, shards, s, sizes);
     for (Follower& f : followers) f.seen_s = now_s();
     for (int w = 0; w < roles.workers; ++w) {
-      Member& m = member(w);
+      Member& m = desk.member(w);
       m.seen_s = now_s();
       m.is_spare = w >= roles.workers - roles.spares;
       if (!m.is_spare) book.join(w);
-      write_order(w, TaskKind::wait, 0, 0);
+      desk.write_order(w, TaskKind::wait, {});
     }
   }
 
-  Member& member(int w) { return members[static_cast<std::size_t>(w)]; }
-  std::uint64_t word(int w, std::size_t field) { return window.get_word(0, board.report(w) + field); }
-  template <class T>
-  T& place(std::size_t offset) {
-    return *reinterpret_cast<T*>(window.mine().data() + offset);
-  }
-
-  /// The words a worker looks at to know of its generation and commits; the order's number stays.
-  void write_standing(int w) {
-    const Member& m = member(w);
-    window.put_word(m.generation, 0, board.order(w) + offsetof(Order, generation));
-    window.put_word(m.accepted, 0, board.order(w) + offsetof(Order, accepted));
-    window.put_word(m.handled, 0, board.order(w) + offsetof(Order, handled));
-  }
-  void write_order(int w, TaskKind kind, std::int64_t first, std::int64_t last) {
-    Member& m = member(w);
-    Order& order = place<Order>(board.order(w));
-    order.kind = static_cast<std::uint64_t>(kind);
-    order.first = static_cast<std::uint64_t>(first);
-    order.last = static_cast<std::uint64_t>(last);
-    write_standing(w);
-    if (kind != TaskKind::wait) ++m.orders;
-    window.put_word(m.orders, 0, board.order(w) + offsetof(Order, number));
-  }
-
-  /// Also to a worker that has not asked and may be reading its order: the batches stay as they are.
-  void tell_to_leave(int w) {
-    window.put_word(static_cast<std::uint64_t>(TaskKind::leave), 0, board.order(w) + offsetof(Order, kind));
-    window.put_word(++member(w).orders, 0, board.order(w) + offsetof(Order, number));
-  }
-
+  bool is_lock_step() const { return server.version() < options.lock_step_until; }
+  bool is_due(std::int64_t version) const { return options.is_snapshot_due && options.is_snapshot_due(version); }
   void keep_snapshot() {
+    wants_snapshot = false;
     server.log_snapshot();
     snapshot = Snapshot{server.version(), book.first_open(), book.committed_beyond()};
   }
   void watch_servers();
   void watch(int w);
   void lose(int w, double silent_s);
+  bool recruit_spare();
   void take_commits(int w);
   void decide(int w, std::uint64_t number);
+  void log_update(const Update& update);
+  void complete_round();
+  std::optional<double> norm_of_sum();
   void take_result(int w);
   void give_order(int w);
-  bool recruit_spare();
 
   comm::Window& window;
   Roles roles;
-  Board board;
+  const Shards& shards;
   ShardServer& server;
   LeaseBook& book;
   std::function<double(std::int64_t)> lr;
   CoordinatorOptions options;
+  Desk desk;
+  Round round;
   std::vector<Board> boards;
   std::vector<Follower> followers;
-  std::vector<Member> members;
 
   std::vector<Applied> applied;
   std::vector<Attendance> attendance;
   std::optional<Evaluated> evaluated;
   bool is_granting = true, wants_stop = false;
   bool wants_snapshot = false, wants_evaluation = false;
+  std::uint64_t sum_entry = 0;       // of the log: the sum of the complete round; 0: not asked for
   std::optional<Snapshot> snapshot;  // in use
 };
 
@@ -136,13 +105,13 @@ void Coordinator::Impl::watch_servers() {
 
 /// Does the worker live? One that was gone and has taken over its new generation is back.
 void Coordinator::Impl::watch(int w) {
-  Member& m = member(w);
+  Member& m = desk.member(w);
   const double now = now_s();
-  const std::uint64_t beat = word(w, offsetof(Report, beat));
+  const std::uint64_t beat = desk.word(w, offsetof(Report, beat));
   if (beat != m.beat) {
     m.beat = beat;
     m.seen_s = now;
-    if (m.is_gone && word(w, offsetof(Report, generation)) == m.generation) {
+    if (m.is_gone && desk.word(w, offsetof(Report, generation)) == m.generation) {
       m.is_gone = false;
       attendance.push_back({w, true, 0});
       if (!m.is_spare) book.join(w);
@@ -150,18 +119,19 @@ void Coordinator::Impl::watch(int w) {
   } else if (!m.is_gone && now - m.seen_s > options.deadline_s) {
     lose(w, now - m.seen_s);
   }
-  if (!m.is_gone && word(w, offsetof(Report, wants_stop)) != 0) wants_stop = true;
+  if (!m.is_gone && desk.word(w, offsetof(Report, wants_stop)) != 0) wants_stop = true;
 }
 
 void Coordinator::Impl::lose(int w, double silent_s) {
-  Member& m = member(w);
+  Member& m = desk.member(w);
   m.is_gone = true;
   ++m.generation;
   if (m.is_evaluating) wants_evaluation = true;  // for somebody else
   m.is_evaluating = false;
   const bool was_working = book.is_live(w);
   book.lose(w);
-  write_standing(w);
+  desk.write_standing(w);
+  round.lose(w);
   attendance.push_back({w, false, silent_s});
   if (was_working) recruit_spare();
 }
@@ -169,7 +139,7 @@ void Coordinator::Impl::lose(int w, double silent_s) {
 /// A waiting spare takes the place of one that is gone.
 bool Coordinator::Impl::recruit_spare() {
   for (int w = 0; w < roles.workers; ++w) {
-    Member& m = member(w);
+    Member& m = desk.member(w);
     if (!m.is_spare || m.is_gone) continue;
     m.is_spare = false;
     book.join(w);
@@ -179,50 +149,95 @@ bool Coordinator::Impl::recruit_spare() {
 }
 
 void Coordinator::Impl::take_commits(int w) {
-  const std::uint64_t made = word(w, offsetof(Report, commits));
-  while (member(w).handled < made) {
-    const std::uint64_t before = member(w).handled;
+  const std::uint64_t made = desk.word(w, offsetof(Report, commits));
+  while (desk.member(w).handled < made) {
+    const std::uint64_t before = desk.member(w).handled;
     decide(w, before + 1);
-    if (member(w).handled == before) return;  // the followers' log is full: next time
+    if (desk.member(w).handled == before) return;  // the followers' log is full: next time
   }
 }
 
 /// Applied exactly once: the generation must be the worker's present one and the lease book must say that it holds the
 /// batch. A worker that is back may still work through a lease of its former life: that is dropped like late work.
+/// The share of a round waits for the others; that of a round that was given up is dropped, too.
 void Coordinator::Impl::decide(int w, std::uint64_t number) {
-  Member& m = member(w);
-  const Commit commit = place<Report>(board.report(w)).commit[number % slots_per_worker];
+  const Member& m = desk.member(w);
+  const Commit commit = desk.commit(w, number);
+  const bool is_present = !m.is_gone && commit.generation == m.generation;
+  if (commit.round != 0) {
+    if (!is_present || !round.take(w, number, commit)) desk.decide(w, number, false);
+    return;
+  }
   const auto batch = static_cast<std::int64_t>(commit.batch);
-  Applied event{w,
-                batch,
-                static_cast<std::int64_t>(commit.base),
-                server.version() + 1,
-                static_cast<std::int64_t>(commit.rows),
-                static_cast<std::int64_t>(commit.loss_units),
-                static_cast<std::int64_t>(commit.correct),
-                static_cast<std::int64_t>(commit.top_k_correct),
-                static_cast<double>(commit.compute_us) * 1e-6,
-                commit.is_finite == 1,
-                {commit.index_sums[0], commit.index_sums[1], commit.index_sums[2]}};
-  const bool is_current = !m.is_gone && commit.generation == m.generation && book.holds(w, batch);
-  if (is_current && event.is_finite) {
+  if (!is_present || !book.holds(w, batch)) return desk.decide(w, number, false);
+  Applied event;
+  event.batch = batch;
+  event.base = static_cast<std::int64_t>(commit.base);
+  event.bases = desk.bases(w, number);
+  event.version = server.version() + 1;
+  event.is_finite = commit.is_finite == 1;
+  add_share(event, w, commit);
+  if (event.is_finite) {
     if (!server.has_room()) return;
     book.commit(w, batch);
-    server.log_update({w, number, event.base, std::bit_cast<double>(commit.grad_scale), lr(server.version())});
-    if (!snapshot && options.is_snapshot_due && options.is_snapshot_due(server.version()) && server.has_room())
-      keep_snapshot();
-    m.accepted = number;
-    book.set_seconds_per_batch(w, event.compute_s);
+    log_update({{{w, number}}, 1, std::bit_cast<double>(commit.grad_scale), lr(server.version()), false});
+    book.set_seconds_per_batch(w, static_cast<double>(commit.compute_us) * 1e-6);
   }
-  m.handled = number;
-  write_standing(w);
-  if (is_current) applied.push_back(event);
+  desk.decide(w, number, event.is_finite);
+  applied.push_back(std::move(event));
+}
+
+void Coordinator::Impl::log_update(const Update& update) {
+  server.log_update(update);
+  if (!is_due(server.version())) return;
+  wants_snapshot = true;  // later, where its place is taken
+  if (!snapshot && server.has_room()) keep_snapshot();
+}
+
+/// All shares are there: one update. Where the sum is clipped, the servers add it first and tell its norm.
+void Coordinator::Impl::complete_round() {
+  if (!round.is_complete()) return;
+  if (!round.is_finite()) return applied.push_back(round.finish(server.version() + 1));
+  if (!server.has_room() || (snapshot && is_due(server.version() + 1))) return;  // everybody waits: none is missed
+  Update update = round.update();
+  if (options.clip_norm > 0) {
+    if (sum_entry == 0) {
+      sum_entry = server.log_sum(update);
+      return;
+    }
+    const std::optional<double> norm = norm_of_sum();
+    if (!norm) return;
+    update.grad_scale = optim::clip_scale(*norm, options.clip_norm);
+    update.is_summed = true;
+  }
+  sum_entry = 0;
+  update.lr = lr(server.version());
+  // The book first: a snapshot made with the update holds its batch.
+  const Applied event = round.finish(server.version() + 1);
+  log_update(update);
+  applied.push_back(event);
+}
+
+/// Of the complete round's gradient, once all servers have added theirs: their pieces in order.
+std::optional<double> Coordinator::Impl::norm_of_sum() {
+  for (int s = 0; s < roles.servers; ++s)
+    if (window.get_word(s, Board::squared()) != sum_entry) return std::nullopt;
+  double sum = 0;
+  for (int s = 0; s < roles.servers; ++s) {
+    const Range range = shards.ranges[static_cast<std::size_t>(s)];
+    const std::int64_t trained = std::clamp<std::int64_t>(shards.parameters - range.begin, 0, range.size());
+    std::vector<double> squares(static_cast<std::size_t>(optim::norm_pieces(trained)));
+    window.get(std::as_writable_bytes(std::span(squares)), s, boards[static_cast<std::size_t>(s)].squares());
+    window.flush(s);
+    for (double square : squares) sum += square;
+  }
+  return std::sqrt(sum);
 }
 
 void Coordinator::Impl::take_result(int w) {
-  Member& m = member(w);
-  if (!m.is_evaluating || word(w, offsetof(Report, result_of)) != m.orders) return;
-  const Commit result = place<Report>(board.report(w)).result;
+  Member& m = desk.member(w);
+  if (!m.is_evaluating || desk.word(w, offsetof(Report, result_of)) != m.orders) return;
+  const Commit result = desk.result(w);
   m.is_evaluating = false;
   evaluated = Evaluated{snapshot->version,
                         w,
@@ -235,26 +250,28 @@ void Coordinator::Impl::take_result(int w) {
 }
 
 void Coordinator::Impl::give_order(int w) {
-  Member& m = member(w);
-  if (m.is_gone || m.is_spare || m.is_evaluating || book.has_lease(w)) return;
-  if (word(w, offsetof(Report, wants)) <= m.orders) return;
+  Member& m = desk.member(w);
+  if (!m.takes_part() || book.has_lease(w) || !desk.is_asking(w)) return;
+  Order order{};
   if (wants_evaluation) {
     wants_evaluation = false;
     m.is_evaluating = true;
     book.lose(w);  // nobody waits for its clock meanwhile
-    write_order(w, TaskKind::evaluate, snapshot->version, snapshot->version);
-    return;
+    order.first = static_cast<std::uint64_t>(snapshot->version);
+    return desk.write_order(w, TaskKind::evaluate, order);
   }
-  if (!is_granting) return;
+  if (!is_granting || is_lock_step()) return;
   const std::optional<Range> lease = book.grant(w);
   if (!lease) return;
-  write_order(w, TaskKind::train, lease->begin, lease->end);
+  order.first = static_cast<std::uint64_t>(lease->begin);
+  order.last = static_cast<std::uint64_t>(lease->end);
+  desk.write_order(w, TaskKind::train, order);
 }
 
-Coordinator::Coordinator(comm::Window& window, const Roles& roles, const Shards& shards, int optimizer_slots,
+Coordinator::Coordinator(comm::Window& window, const Roles& roles, const Shards& shards, const WindowSizes& sizes,
                          ShardServer& server, LeaseBook& book, std::function<double(std::int64_t)> lr,
                          const CoordinatorOptions& options)
-    : impl_(std::make_unique<Impl>(window, roles, shards, optimizer_slots, server, book, std::move(lr), options)) {}
+    : impl_(std::make_unique<Impl>(window, roles, shards, sizes, server, book, std::move(lr), options)) {}
 Coordinator::~Coordinator() = default;
 
 void Coordinator::poll() {
@@ -263,11 +280,10 @@ void Coordinator::poll() {
   my.attendance.clear();
   my.evaluated.reset();
   my.window.progress();
-  my.window.put_word(my.window.get_word(0, my.board.beat()) + 1, 0, my.board.beat());
+  my.desk.write_beat();
   my.watch_servers();
   if (my.wants_snapshot && !my.snapshot && my.server.has_room()) {
     my.keep_snapshot();
-    my.wants_snapshot = false;
   }
   for (int w = 0; w < my.roles.workers; ++w) {
     my.watch(w);
@@ -275,6 +291,8 @@ void Coordinator::poll() {
     my.take_result(w);
     my.give_order(w);
   }
+  my.complete_round();
+  if (my.is_granting && my.is_lock_step()) my.round.start_if_all_ask(my.server.version());
   if (live() == 0)
     fail(ExitCode::comm, "lost the last worker: all {} are silent (parallel.heartbeat_deadline_s: {:g})",
          my.roles.workers, my.options.deadline_s);
@@ -309,12 +327,12 @@ void Coordinator::stop_granting() { impl_->is_granting = false; }
 bool Coordinator::wants_stop() const { return impl_->wants_stop; }
 bool Coordinator::is_idle() const {
   for (int w = 0; w < impl_->roles.workers; ++w)
-    if (impl_->book.has_lease(w) || impl_->member(w).is_evaluating) return false;
-  return !impl_->wants_evaluation;
+    if (impl_->book.has_lease(w) || impl_->desk.member(w).is_evaluating) return false;
+  return !impl_->wants_evaluation && !impl_->round.is_running();
 }
 int Coordinator::live() const {
   int live = 0;
-  for (const Member& m : impl_->members) live += m.is_gone ? 0 : 1;
+  for (const Member& m : impl_->desk.members()) live += m.is_gone ? 0 : 1;
   return live;
 }
 int Coordinator::lost() const { return impl_->roles.workers - live(); }
@@ -322,8 +340,8 @@ int Coordinator::lost() const { return impl_->roles.workers - live(); }
 void Coordinator::end() {
   Impl& my = *impl_;
   const Ending ending = lost() == 0 ? Ending::clean : Ending::ranks_lost;
-  for (int w = 0; w < my.roles.workers; ++w) my.tell_to_leave(w);
-  my.window.put_word(static_cast<std::uint64_t>(ending), 0, my.board.ending());
+  for (int w = 0; w < my.roles.workers; ++w) my.desk.tell_to_leave(w);
+  my.desk.write_ending(ending);
 }
 
 }  // namespace muster::parallel

@@ -60,11 +60,8 @@ std::int64_t LeaseBook::lease_length(const Worker& worker) const {
   return std::clamp<std::int64_t>(std::llround(slowest / worker.seconds_per_batch), 1, options_.longest_lease);
 }
 
-std::optional<Range> LeaseBook::grant(int worker) {
-  Worker& w = workers_[static_cast<std::size_t>(worker)];
-  MUSTER_CHECK(w.is_live && w.held.empty(), "worker {} live {}, holds {} batches", worker, w.is_live, w.held.size());
-  if (!options_.is_unbounded && w.clock - slowest_clock() > options_.staleness) return std::nullopt;
-  const std::int64_t length = lease_length(w);
+/// The first `length` batches of the row that nobody has, as far as they lie together.
+Range LeaseBook::take(std::int64_t length) {
   Range lease;
   if (!returned_.empty()) {
     lease.begin = lease.end = *returned_.begin();
@@ -78,6 +75,14 @@ std::optional<Range> LeaseBook::grant(int worker) {
     lease.begin = lease.end = next_;
     while (lease.size() < length && next_ < batches_.end && !beyond_.contains(next_)) lease.end = ++next_;
   }
+  return lease;
+}
+
+std::optional<Range> LeaseBook::grant(int worker) {
+  Worker& w = workers_[static_cast<std::size_t>(worker)];
+  MUSTER_CHECK(w.is_live && w.held.empty(), "worker {} live {}, holds {} batches", worker, w.is_live, w.held.size());
+  if (!options_.is_unbounded && w.clock - slowest_clock() > options_.staleness) return std::nullopt;
+  const Range lease = take(lease_length(w));
   if (lease.empty()) return std::nullopt;
   for (std::int64_t b = lease.begin; b < lease.end; ++b) w.held.push_back(b);
   return lease;
@@ -88,10 +93,35 @@ bool LeaseBook::commit(int worker, std::int64_t batch) {
   if (!holds(worker, batch)) return false;
   std::erase(w.held, batch);
   if (w.held.empty()) ++w.clock;
+  close(batch);
+  return true;
+}
+
+void LeaseBook::close(std::int64_t batch) {
   ++committed_;
   MUSTER_CHECK(batch >= open_ && beyond_.insert(batch).second, "batch {} committed twice", batch);
   while (beyond_.contains(open_)) beyond_.erase(open_++);
-  return true;
+}
+
+std::optional<std::int64_t> LeaseBook::grant_to_all() {
+  MUSTER_CHECK(!of_all_, "batch {} is still computed by all", of_all_.value_or(-1));
+  const Range batch = take(1);
+  if (!batch.empty()) of_all_ = batch.begin;
+  return of_all_;
+}
+
+void LeaseBook::commit_of_all() {
+  MUSTER_CHECK(of_all_.has_value(), "no batch is computed by all");
+  close(*of_all_);
+  of_all_.reset();
+  for (Worker& worker : workers_)
+    if (worker.is_live) ++worker.clock;
+}
+
+void LeaseBook::return_of_all() {
+  MUSTER_CHECK(of_all_.has_value(), "no batch is computed by all");
+  returned_.insert(*of_all_);
+  of_all_.reset();
 }
 
 void LeaseBook::set_seconds_per_batch(int worker, double seconds) {

@@ -3,6 +3,7 @@
 #include <muster/parallel/server/shard_server.hpp>
 
 #include "parallel/data/host_array.hpp"
+#include "parallel/data/tree_sum.hpp"
 #include "parallel/server/board.hpp"
 
 #include <muster/base/check.hpp>
@@ -13,6 +14,8 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <map>
+#include <utility>
 
 namespace muster::parallel {
 
@@ -33,14 +36,24 @@ std::vector<optim::ParamRun> cut_runs(const std::vector<optim::ParamRun>& runs, 
 
 }  // namespace
 
+/// How the shares of n contributors are added: the tree, and whose subtrees its operands are.
+struct SumOfShares {
+  struct Operand {
+    int contributor;
+    int part;
+  };
+  std::vector<Operand> operands;
+  TreeSum tree;
+};
+
 struct ShardServer::Impl {
-  Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, int number,
+  Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, const WindowSizes& sizes, int number,
        const optim::Optimizer& its_optimizer, const std::vector<optim::ParamRun>& all_runs, int thread_number)
       : window(its_window),
         roles(its_roles),
         server(number),
-        board(its_roles, its_shards, number, static_cast<int>(its_optimizer.slots().size())),
-        coordinator(its_roles, its_shards, 0, static_cast<int>(its_optimizer.slots().size())),
+        board(its_roles, its_shards, number, sizes),
+        coordinator(its_roles, its_shards, 0, sizes),
         optimizer(its_optimizer),
         threads(thread_number) {
     const Range range = its_shards.ranges[static_cast<std::size_t>(server)];
@@ -75,11 +88,40 @@ struct ShardServer::Impl {
         return false;
     return true;
   }
-  void append(LogEntry entry) {
-    entry.number = ++entries;
-    std::memcpy(window.mine().data() + board.log_entry(entries), &entry, sizeof entry);
+  void append(LogKind kind, const Update& update) {
+    const LogEntry entry{++entries,
+                         static_cast<std::uint64_t>(kind),
+                         static_cast<std::uint64_t>(update.grains),
+                         update.is_summed ? 1u : 0u,
+                         std::bit_cast<std::uint64_t>(update.grad_scale),
+                         std::bit_cast<std::uint64_t>(update.lr),
+                         {}};
+    std::byte* place = window.mine().data() + board.log_entry(entries);
+    std::memcpy(place, &entry, sizeof entry);
+    auto* commits = reinterpret_cast<std::uint64_t*>(place + sizeof entry);
+    std::fill_n(commits, roles.workers, std::uint64_t{0});
+    for (const Contribution& from : update.from) commits[from.worker] = from.commit;
     put_word(board.logged(), entries);  // the others go on beside the coordinator
   }
+  /// Of a copy of a log entry.
+  Update update_of(std::span<const std::byte> copy) const {
+    LogEntry entry{};
+    std::memcpy(&entry, copy.data(), sizeof entry);
+    Update update{{},
+                  static_cast<std::int64_t>(entry.grains),
+                  std::bit_cast<double>(entry.grad_scale),
+                  std::bit_cast<double>(entry.lr),
+                  entry.is_summed != 0};
+    for (int w = 0; w < roles.workers; ++w) {
+      std::uint64_t commit = 0;
+      std::memcpy(&commit, copy.data() + sizeof entry + static_cast<std::size_t>(w) * word_bytes, word_bytes);
+      if (commit != 0) update.from.push_back({w, commit});
+    }
+    return update;
+  }
+
+  const SumOfShares& sum_of(std::int64_t grains, int contributors);
+  const float* gradient(const Update& update);
 
   static constexpr std::size_t most_slots = 4;
   comm::Window& window;
@@ -92,20 +134,58 @@ struct ShardServer::Impl {
   std::int64_t elements = 0;
   std::int64_t trained = 0;  // of them parameters; running values behind
   std::vector<HostArray> state;
-  std::uint64_t entries = 0;  // of the log, appended or carried out
+  std::map<std::pair<std::int64_t, int>, SumOfShares> sums;  // by grains and contributors
+  HostArray summed;                                          // made when first needed
+  std::vector<Part> parts;                                   // of the sum at hand
+  std::vector<std::byte> entry_copy;                         // a follower's, of the log's
+  std::uint64_t entries = 0;                                 // of the log, appended or carried out
   std::uint64_t looks = 0, beat = 0;
   double seen_s = 0;  // last time the coordinator's beat had changed
 };
 
-ShardServer::ShardServer(comm::Window& window, const Roles& roles, const Shards& shards, int server,
-                         const optim::Optimizer& optimizer, const std::vector<optim::ParamRun>& runs, int threads)
-    : impl_(std::make_unique<Impl>(window, roles, shards, server, optimizer, runs, threads)) {
+const SumOfShares& ShardServer::Impl::sum_of(std::int64_t grains, int contributors) {
+  const auto [found, is_new] = sums.try_emplace({grains, contributors});
+  SumOfShares& sum = found->second;
+  if (!is_new) return sum;
+  const GrainPlan plan{grains, 1, contributors, 0};
+  std::vector<Subtree> subtrees;
+  for (int c = 0; c < contributors; ++c) {
+    int part = 0;
+    for (const Subtree& subtree : maximal_subtrees(grains, plan.grains_of(c))) {
+      subtrees.push_back(subtree);
+      sum.operands.push_back({c, part++});
+    }
+  }
+  sum.tree = TreeSum(grains, subtrees);
+  return sum;
+}
+
+/// The sum of the shares; a single one is read where it lies.
+const float* ShardServer::Impl::gradient(const Update& update) {
+  const SumOfShares& sum = sum_of(update.grains, static_cast<int>(update.from.size()));
+  parts.clear();
+  for (const SumOfShares::Operand& operand : sum.operands) {
+    const Contribution& from = update.from[static_cast<std::size_t>(operand.contributor)];
+    parts.push_back({floats(board.slot(from.worker, from.commit, operand.part)).data(), Encoding::fp32});
+  }
+  MUSTER_CHECK(!parts.empty(), "an update of {} contributors", update.from.size());
+  if (parts.size() == 1) return static_cast<const float*>(parts.front().data);
+  if (update.is_summed) return summed.span().data();
+  if (summed.span().empty()) summed = HostArray(elements);
+  sum.tree.run(parts, trained, summed.span().data(), false, threads);
+  return summed.span().data();
+}
+
+ShardServer::ShardServer(comm::Window& window, const Roles& roles, const Shards& shards, const WindowSizes& sizes,
+                         int server, const optim::Optimizer& optimizer, const std::vector<optim::ParamRun>& runs,
+                         int threads)
+    : impl_(std::make_unique<Impl>(window, roles, shards, sizes, server, optimizer, runs, threads)) {
   MUSTER_CHECK(optimizer.slots().size() <= Impl::most_slots, "{} slots", optimizer.slots().size());
 }
 ShardServer::~ShardServer() = default;
 
-std::size_t ShardServer::window_bytes(const Roles& roles, const Shards& shards, int server, int optimizer_slots) {
-  return Board(roles, shards, server, optimizer_slots).bytes();
+std::size_t ShardServer::window_bytes(const Roles& roles, const Shards& shards, int server, const WindowSizes& sizes) {
+  return Board(roles, shards, server, sizes).bytes();
 }
 
 void ShardServer::start(std::int64_t version, std::span<const float> weights,
@@ -122,14 +202,25 @@ void ShardServer::apply(const Update& update) {
   Impl& my = *impl_;
   const float* before = my.floats(my.board.version(version_)).data();
   float* after = my.floats(my.board.version(version_ + 1)).data();
-  const float* sent = my.floats(my.board.slot(update.worker, update.commit)).data();
+  const float* gradient = my.gradient(update);
   const optim::UpdateContext context{update.lr, version_ + 1, update.grad_scale, 1};
 #pragma omp parallel for num_threads(my.threads) schedule(static) if (my.threads > 1 && my.blocks.size() > 1)
-  for (std::size_t b = 0; b < my.blocks.size(); ++b) my.update_block(context, my.blocks[b], before, after, sent);
-  std::copy(sent + my.trained, sent + my.elements, after + my.trained);
+  for (std::size_t b = 0; b < my.blocks.size(); ++b) my.update_block(context, my.blocks[b], before, after, gradient);
+  const Contribution& first = update.from.front();
+  const float* running = my.floats(my.board.slot(first.worker, first.commit, 0)).data();
+  std::copy(running + my.trained, running + my.elements, after + my.trained);
   ++version_;
   my.put_word(Board::published(), static_cast<std::uint64_t>(version_));
-  my.put_word(my.board.applied(update.worker), update.commit);
+  for (const Contribution& from : update.from) my.put_word(my.board.applied(from.worker), from.commit);
+}
+
+void ShardServer::sum(const Update& update) {
+  Impl& my = *impl_;
+  const float* gradient = my.gradient(update);
+  auto* squares = reinterpret_cast<double*>(my.window.mine().data() + my.board.squares());
+  optim::square_pieces({gradient, static_cast<std::size_t>(my.trained)}, my.threads,
+                       {squares, static_cast<std::size_t>(optim::norm_pieces(my.trained))});
+  my.put_word(Board::squared(), my.entries);
 }
 
 void ShardServer::keep_snapshot() {
@@ -143,14 +234,18 @@ void ShardServer::keep_snapshot() {
 bool ShardServer::has_room() const { return impl_->has_room_in_log(); }
 
 void ShardServer::log_update(const Update& update) {
-  impl_->append({0, static_cast<std::uint64_t>(LogKind::update), static_cast<std::uint64_t>(update.worker),
-                 update.commit, static_cast<std::uint64_t>(update.base),
-                 std::bit_cast<std::uint64_t>(update.grad_scale), std::bit_cast<std::uint64_t>(update.lr), 0});
+  impl_->append(LogKind::update, update);
   apply(update);
 }
 
+std::uint64_t ShardServer::log_sum(const Update& update) {
+  impl_->append(LogKind::sum, update);
+  sum(update);
+  return impl_->entries;
+}
+
 void ShardServer::log_snapshot() {
-  impl_->append({0, static_cast<std::uint64_t>(LogKind::snapshot), 0, 0, 0, 0, 0, 0});
+  impl_->append(LogKind::snapshot, {});
   keep_snapshot();
 }
 
@@ -172,15 +267,25 @@ Ending ShardServer::look_up(double deadline_s) {
 bool ShardServer::follow_log() {
   Impl& my = *impl_;
   if (my.window.get_word(0, my.coordinator.logged()) <= my.entries) return false;
-  LogEntry entry{};
-  my.window.get(std::as_writable_bytes(std::span(&entry, 1)), 0, my.coordinator.log_entry(my.entries + 1));
+  my.entry_copy.resize(my.coordinator.entry_bytes());
+  my.window.get(my.entry_copy, 0, my.coordinator.log_entry(my.entries + 1));
   my.window.flush(0);
-  MUSTER_CHECK_EQ(entry.number, my.entries + 1);
-  if (static_cast<LogKind>(entry.kind) == LogKind::snapshot) keep_snapshot();
-  else
-    apply({static_cast<int>(entry.worker), entry.commit, static_cast<std::int64_t>(entry.base),
-           std::bit_cast<double>(entry.grad_scale), std::bit_cast<double>(entry.lr)});
-  my.put_word(Board::followed(), ++my.entries);
+  LogEntry entry{};
+  std::memcpy(&entry, my.entry_copy.data(), sizeof entry);
+  ++my.entries;
+  MUSTER_CHECK_EQ(entry.number, my.entries);
+  switch (static_cast<LogKind>(entry.kind)) {
+    case LogKind::snapshot:
+      keep_snapshot();
+      break;
+    case LogKind::sum:
+      sum(my.update_of(my.entry_copy));
+      break;
+    case LogKind::update:
+      apply(my.update_of(my.entry_copy));
+      break;
+  }
+  my.put_word(Board::followed(), my.entries);
   my.put_word(Board::alive(), ++my.looks);  // a server that has much to do lives, too
   return true;
 }

@@ -8,8 +8,6 @@
 namespace muster::parallel {
 namespace {
 
-constexpr std::int64_t line = 16;  // floats of a cache line
-
 /// The end of the parameter nearest to `at`.
 std::int64_t nearest_boundary(std::int64_t at, const std::vector<optim::ParamRun>& runs) {
   std::int64_t best = 0;
@@ -32,7 +30,7 @@ double Shards::imbalance() const {
 }
 
 Shards cut_shards(std::int64_t parameters, std::int64_t running, int servers, bool whole_parameters,
-                  const std::vector<optim::ParamRun>& runs) {
+                  const std::vector<optim::ParamRun>& runs, std::int64_t granule) {
   MUSTER_CHECK(servers > 0 && parameters >= 0 && running >= 0, "{} servers, {} + {} elements", servers, parameters,
                running);
   Shards shards{parameters, running, {}};
@@ -41,7 +39,7 @@ Shards cut_shards(std::int64_t parameters, std::int64_t running, int servers, bo
   for (int s = 0; s < servers; ++s) {
     std::int64_t end = total;
     if (s + 1 < servers) {
-      end = (total * (s + 1) / servers + line / 2) / line * line;
+      end = (total * (s + 1) / servers + granule / 2) / granule * granule;
       if (whole_parameters && end < parameters) end = nearest_boundary(end, runs);
       end = std::clamp(end, begin, total);
     }

@@ -42,7 +42,7 @@ struct Job {
     options.lr = 1;
     optimizer = optim::make_optimizer(options);
     const bool serves = roles.is_server(world->rank());
-    window = world->window(serves ? ShardServer::window_bytes(roles, shards, world->rank(), 0) : 0, kind);
+    window = world->window(serves ? ShardServer::window_bytes(roles, shards, world->rank(), {}) : 0, kind);
   }
 };
 
@@ -55,8 +55,8 @@ struct Outcome {
 
 Outcome coordinate(Job& job, ShardServer& server, const LeaseOptions& leases, double deadline_s) {
   LeaseBook book({0, batches}, {}, job.roles.workers, leases);
-  Coordinator coordinator(*job.window, job.roles, job.shards, 0, server, book, [](std::int64_t) { return 1.0; },
-                          {deadline_s, {}});
+  Coordinator coordinator(*job.window, job.roles, job.shards, {}, server, book, [](std::int64_t) { return 1.0; },
+                          {deadline_s, {}, 0, [](int) { return std::int64_t{1}; }, 0});
   Outcome outcome;
   const Deadline limit("the test", 15);
   bool has_asked = false;
@@ -97,7 +97,7 @@ Outcome coordinate(Job& job, ShardServer& server, const LeaseOptions& leases, do
 void serve(Job& job, const LeaseOptions& leases, double deadline_s, Outcome& outcome) {
   const int rank = job.world->rank();
   const Range range = job.shards.ranges[static_cast<std::size_t>(rank)];
-  ShardServer server(*job.window, job.roles, job.shards, rank, *job.optimizer, job.runs, 1);
+  ShardServer server(*job.window, job.roles, job.shards, {}, rank, *job.optimizer, job.runs, 1);
   server.start(0, std::vector<float>(static_cast<std::size_t>(range.size())), {});
   job.world->barrier("servers are ready");
   if (rank == 0) {
@@ -122,7 +122,7 @@ void check_whole(const Job& job, const std::vector<float>& weights) {
 /// all ranks are there at the end.
 bool work(Job& job, std::int64_t silent_at, double silent_s, double batch_s) {
   job.world->barrier("servers are ready");
-  ServerClient client(*job.window, job.roles, job.shards, 0, job.roles.worker_of(job.world->rank()),
+  ServerClient client(*job.window, job.roles, job.shards, {}, job.roles.worker_of(job.world->rank()),
                       [] { return false; }, {10, 0.001});
   std::vector<float> weights(parameters), values(running), gradient(parameters);
   for (;;) {
@@ -130,7 +130,7 @@ bool work(Job& job, std::int64_t silent_at, double silent_s, double batch_s) {
     if (task.kind == Task::Kind::leave) break;
     EXPECT_EQ(task.kind, Task::Kind::train);
     for (std::int64_t b = task.batches.begin; b < task.batches.end; ++b) {
-      client.pull(weights, values);
+      client.pull(weights, values, -1);
       check_whole(job, weights);
       for (std::int64_t i = 0; i < parameters; ++i) gradient[static_cast<std::size_t>(i)] = gradient_of(b, i);
       const bool is_silent = silent_at >= 0 && b >= silent_at;
@@ -140,8 +140,13 @@ bool work(Job& job, std::int64_t silent_at, double silent_s, double batch_s) {
         if (!is_silent) client.beat();
       }
       if (is_silent) silent_at = -1;
-      if (!client.push(gradient, values)) break;
-      client.commit({b, 1, 0, 0, 0, 1.0, 1e-3, true, {}});
+      try {
+        client.push(0, {0, parameters}, gradient);
+        client.push(0, {parameters, parameters + running}, values);
+        client.commit({b, 1, 0, 0, 0, 1.0, 1e-3, true, {}});
+      } catch (const VoidTask&) {
+        break;
+      }
     }
   }
   return client.ends_clean();

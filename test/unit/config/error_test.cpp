@@ -82,7 +82,16 @@ TEST(Errors, ServersWithoutAndWithTheirStrategy) {
       problems_of(minimal + "parallel: {strategy: parameter_server}\n"),
       Lines{"c.yaml:1:1: parallel.servers: missing with parallel.strategy: parameter_server; set it to 1 or more"});
   EXPECT_EQ(problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, staleness: -1}\n"),
-            Lines{"c.yaml:10:63: parallel.staleness: expected unbounded | integer >= 1, found '-1'"});
+            Lines{"c.yaml:10:63: parallel.staleness: expected unbounded | integer >= 0, found '-1'"});
+  const std::string bitwise = "run.reproducible: bitwise needs workers that wait for each other";
+  const std::string minimal_bitwise = with("{epochs: 2}", "{epochs: 2, reproducible: bitwise}");
+  const std::string servers = "parallel: {strategy: parameter_server, servers: 2, staleness: ";
+  EXPECT_EQ(problems_of(minimal_bitwise + servers + "0}\n"), Lines{});
+  EXPECT_NE(problems_of(minimal_bitwise + servers + "1}\n").at(0).find(bitwise), std::string::npos);
+  EXPECT_NE(problems_of(minimal_bitwise + servers + "0}\noptimizer: {lamb: {lr: 1, clip_norm: 1}}\n")
+                .at(0)
+                .find("parallel.servers: bitwise mode with optimizer.clip_norm and lamb needs one server, found 2"),
+            std::string::npos);
   EXPECT_EQ(
       problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, lr_scaling: linear, wire: bf16}\n")
           .size(),

@@ -72,6 +72,24 @@ TEST(Ranks, AccumulationNeedsASamplePerMicroBatch) {
             Lines{"run.accumulate: 4 micro-batches on each of 3 replicas need a batch of at least 12, found 8"});
 }
 
+/// Workers of any speed take whole batches; only in lock-step a batch is cut, over all workers there may be.
+TEST(Ranks, ServersInLockStepNeedAShareForEveryWorker) {
+  train::Config config = base();
+  config.parallel.strategy = "parameter_server";
+  config.parallel.servers = 2;
+  EXPECT_EQ(keys_of(config, 20), Lines{});
+  config.parallel.lock_step_until = 5;
+  EXPECT_EQ(keys_of(config, 10), Lines{});
+  EXPECT_EQ(keys_of(config, 11), Lines{"data.batch"});
+  config.parallel.lock_step_until = 0;
+  config.parallel.staleness = 0;
+  EXPECT_EQ(keys_of(config, 11), Lines{"data.batch"});
+  config.run.reproducible = "bitwise";
+  config.parallel.grains = 3;
+  EXPECT_EQ(keys_of(config, 5), Lines{});
+  EXPECT_EQ(keys_of(config, 6), Lines{"parallel.grains"});
+}
+
 TEST(Ranks, AllAtOnce) {
   train::Config config = base();
   config.parallel.lr_scaling.clear();

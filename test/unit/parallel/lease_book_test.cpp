@@ -148,5 +148,24 @@ TEST(LeaseBook, EveryBatchOnceInRandomHistories) {
   }
 }
 
+/// In lock-step nobody's clock gets ahead, so after it every worker may take a lease, whatever the staleness.
+TEST(LeaseBook, ABatchOfAllIsCommittedOrComesBack) {
+  LeaseBook book({0, 4}, {1}, 2, {0, false, 1});
+  book.join(0);
+  book.join(1);
+  EXPECT_EQ(book.grant_to_all(), 0);
+  book.return_of_all();
+  EXPECT_EQ(book.grant_to_all(), 0) << "the front of the row again";
+  book.commit_of_all();
+  EXPECT_EQ(book.grant_to_all(), 2) << "1 was done before";
+  book.commit_of_all();
+  EXPECT_EQ(book.committed(), 3);
+  EXPECT_EQ(book.first_open(), 3);
+  EXPECT_EQ(book.clock(0), 2);
+  EXPECT_EQ(book.clock(1), 2);
+  EXPECT_EQ(book.grant(1), (Range{3, 4}));
+  EXPECT_EQ(book.grant_to_all(), std::nullopt) << "nothing is left";
+}
+
 }  // namespace
 }  // namespace muster::parallel

@@ -1,10 +1,11 @@
 // A worker's side of the parameter servers: asks for work, pulls versions, pushes gradients and commits them, and shows
 // that it lives. The words it exchanges: src/parallel/server/board.hpp. Used by the worker's one thread.
 //
-//   next_task()  ->  pull()  ->  (forward, backward; beat() between ops)  ->  push(); commit()  ->  ...
+//   next_task()  ->  pull()  ->  (forward, backward; beat() between ops)  ->  push() ...; commit()  ->  ...
 //
 // A worker that was declared gone while it was silent (paused, cut off) finds a new generation at its next look: what
-// it was doing is void, it takes over the generation and asks for work like anybody else.
+// it was doing is void, it takes over the generation and asks for work like anybody else. In lock-step the same holds
+// for all whose round was given up because one of them is gone.
 #pragma once
 
 #include <muster/comm/window.hpp>
@@ -12,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -20,10 +22,18 @@
 namespace muster::parallel {
 
 struct Task {
-  enum class Kind : std::uint8_t { train, evaluate, leave };
+  /// train: batches, each alone; share: a share of one batch, in lock-step with the others.
+  enum class Kind : std::uint8_t { train, share, evaluate, leave };
   Kind kind = Kind::leave;
-  Range batches;             ///< train
-  std::int64_t version = 0;  ///< evaluate: of the snapshot
+  Range batches;             ///< train, share
+  std::int64_t version = 0;  ///< evaluate: of the snapshot; share: of the weights to compute at
+  int replicas = 1, replica = 0;
+};
+
+/// Thrown in the middle of a task that is void: this worker was declared gone, or another one and with it the round, or
+/// the run is over. What was computed is thrown away; next_task() goes on.
+struct VoidTask : std::exception {
+  const char* what() const noexcept override { return "the task is void"; }
 };
 
 /// What goes with a gradient.
@@ -46,7 +56,7 @@ struct ClientOptions {
 class ServerClient {
  public:
   /// worker: this one. is_stop_requested: polled in every wait and with every beat; reported to the coordinator.
-  ServerClient(comm::Window& window, const Roles& roles, const Shards& shards, int optimizer_slots, int worker,
+  ServerClient(comm::Window& window, const Roles& roles, const Shards& shards, const WindowSizes& sizes, int worker,
                std::function<bool()> is_stop_requested, const ClientOptions& options);
   ~ServerClient();
   ServerClient(const ServerClient&) = delete;
@@ -55,16 +65,24 @@ class ServerClient {
   /// Asks for work and waits for it. Throws Error(comm) when the coordinator is silent.
   Task next_task();
   /// Copies the newest complete version of every shard, where it changed since the last pull, into the whole model
-  /// (Shards::parameters and Shards::running elements; the same memory every time). Returns the oldest of the versions.
-  /// Throws Error(comm) when the servers leave no time to copy a whole one.
-  std::int64_t pull(std::span<float> parameters, std::span<float> running);
+  /// (Shards::parameters and Shards::running elements; the same memory every time); waits for version `at_least`.
+  /// Returns the oldest of the versions. Throws Error(comm) when the servers leave no time to copy a whole one,
+  /// VoidTask.
+  std::int64_t pull(std::span<float> parameters, std::span<float> running, std::int64_t at_least);
   /// Copies the snapshot instead; the next pull copies everything.
   void pull_snapshot(std::span<float> parameters, std::span<float> running);
-  /// Copies the gradient and the new running values into this worker's slots. False: the work is void, since
-  /// this worker was declared gone or the run is over.
-  bool push(std::span<const float> gradient, std::span<const float> running);
-  /// Announces what was pushed.
+  /// The next pull copies everything, into other memory.
+  void forget();
+
+  /// Starts copying a piece of the gradient, or of the new running values (elements behind the parameters), into this
+  /// worker's slots: subtree `part` of its share. `values` stay as they are until commit(). The first push of a commit
+  /// waits for the slots. Throws VoidTask.
+  void push(int part, const Range& elements, std::span<const float> values);
+  /// Completes and announces what was pushed. Throws VoidTask.
   void commit(const CommitFacts& facts);
+  /// Shares of a round: sends this worker's rows of a sum of statistics and receives everybody's, in the order of the
+  /// shares. sizes: elements per share; all has their sum. Throws VoidTask.
+  void exchange_statistics(std::span<const double> mine, std::span<const std::size_t> sizes, std::span<double> all);
   /// The result of an evaluate task.
   void report_result(const CommitFacts& facts);
   /// Shows that this worker lives, from time to time; cheap enough to call between ops. Looks at nothing.

@@ -8,6 +8,7 @@
 //   silent for the heartbeat deadline        ->   generation + 1 (later commits are void), its lease goes back
 //   takes over the new generation            ->   takes part again
 //
+// In lock-step there are rounds instead of leases: src/parallel/server/round.hpp.
 // Used by the coordinator's one thread. Owns none of what it is given.
 #pragma once
 
@@ -25,16 +26,21 @@
 
 namespace muster::parallel {
 
-/// A commit that was applied and made `version`.
+/// One update, made of a worker's batch or of the shares of all of them.
 struct Applied {
-  int worker = 0;
+  struct Share {
+    int worker = 0;
+    std::int64_t rows = 0;
+  };
+  std::vector<Share> shares;  ///< in the order of the sum
   std::int64_t batch = 0;
-  std::int64_t base = 0;  ///< version it was computed at; its staleness is version - 1 - base
-  std::int64_t version = 0;
+  std::int64_t base = 0;            ///< version it was computed at; its staleness is version - 1 - base
+  std::vector<std::int64_t> bases;  ///< the same per shard of the model; base is the least
+  std::int64_t version = 0;         ///< that it made
+  std::int64_t grains = 1;          ///< leaves of the sum tree
   std::int64_t rows = 0;
   std::int64_t loss_units = 0;
   std::int64_t correct = 0, top_k_correct = 0;
-  double compute_s = 0;
   bool is_finite = true;  ///< false: nothing was applied, the run is to end
   std::array<std::uint64_t, 3> index_sums{};
 };
@@ -63,15 +69,22 @@ struct Snapshot {
 
 struct CoordinatorOptions {
   double deadline_s = 10;  ///< a rank silent for longer is gone
-  /// Versions to be kept as they are made, where the place is free; empty: none.
+  /// Versions to be kept as they are made; where the place is not free, a later one, but in lock-step all wait for it.
+  /// Empty: none.
   std::function<bool(std::int64_t)> is_snapshot_due;
+  /// Updates before this version are made in lock-step: every worker computes a share of the batch.
+  std::int64_t lock_step_until = 0;
+  /// Lock-step: leaves of the sum tree for n shares; and the norm at which the sum is clipped (0: never).
+  std::function<std::int64_t(int)> grains_of;
+  double clip_norm = 0;
 };
 
 class Coordinator {
  public:
   /// lr: learning rate of the update that makes a version, as a function of the version before it.
-  Coordinator(comm::Window& window, const Roles& roles, const Shards& shards, int optimizer_slots, ShardServer& server,
-              LeaseBook& book, std::function<double(std::int64_t)> lr, const CoordinatorOptions& options);
+  Coordinator(comm::Window& window, const Roles& roles, const Shards& shards, const WindowSizes& sizes,
+              ShardServer& server, LeaseBook& book, std::function<double(std::int64_t)> lr,
+              const CoordinatorOptions& options);
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -98,7 +111,7 @@ class Coordinator {
   /// workers' deadline.
   void stop_granting();
   bool wants_stop() const;  ///< a worker was signalled
-  bool is_idle() const;     ///< no worker holds a lease or evaluates
+  bool is_idle() const;     ///< no worker computes or evaluates
   int live() const;
   int lost() const;  ///< workers gone at the moment
 

@@ -44,6 +44,15 @@ class LeaseBook {
   std::optional<Range> grant(int worker);
   /// True: the worker holds this batch and it is applied now. False: somebody else has it or had it; drop the work.
   bool commit(int worker, std::int64_t batch);
+
+  /// Lock-step: the next batch, for all live workers together; nobody gets ahead. At most one at a time. Empty: nothing
+  /// is left.
+  std::optional<std::int64_t> grant_to_all();
+  /// The batch of all is applied now.
+  void commit_of_all();
+  /// It goes back to the front of the row.
+  void return_of_all();
+
   /// How long the worker's batches take, for the length of its next leases.
   void set_seconds_per_batch(int worker, double seconds);
 
@@ -64,6 +73,8 @@ class LeaseBook {
     std::vector<std::int64_t> held;  // granted and not committed, ascending
   };
   std::int64_t lease_length(const Worker& worker) const;
+  Range take(std::int64_t length);
+  void close(std::int64_t batch);
   std::int64_t slowest_clock() const;
 
   Range batches_;
@@ -71,7 +82,8 @@ class LeaseBook {
   std::vector<Worker> workers_;
   std::int64_t next_;                // never granted from here on
   std::set<std::int64_t> returned_;  // granted once, given back
-  std::set<std::int64_t> beyond_;    // committed, at or after open_
+  std::optional<std::int64_t> of_all_;
+  std::set<std::int64_t> beyond_;  // committed, at or after open_
   std::int64_t open_;
   std::int64_t committed_ = 0;
 };

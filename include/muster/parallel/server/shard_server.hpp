@@ -20,33 +20,42 @@ enum class Ending : std::uint64_t { none = 0, clean = 1, ranks_lost = 2 };
 /// Versions of a shard that are kept at a time: a reader of one has until two more are published.
 inline constexpr std::int64_t version_buffers = 4;
 
-/// How one commit is to be applied; the version it makes follows from the order of the calls.
-struct Update {
+/// A worker's commit, by its number.
+struct Contribution {
   int worker = 0;
-  std::uint64_t commit = 0;  ///< the worker's number of it
-  std::int64_t base = 0;     ///< version the gradient was computed at
+  std::uint64_t commit = 0;
+};
+
+/// How the next version is made: from the gradients of whole batches or of shares of one batch, which are added along
+/// the tree over the grains (parallel/data/grains.hpp), of which contributor i of n has [G i/n, G (i+1)/n).
+struct Update {
+  std::vector<Contribution> from;  ///< in the order of their shares
+  std::int64_t grains = 1;
   double grad_scale = 1;
   double lr = 0;
+  bool is_summed = false;  ///< by the log's last entry
 };
 
 class ShardServer {
  public:
   /// window: at least window_bytes() long, on the servers' ranks. server: this one. Owns neither window nor optimizer.
-  ShardServer(comm::Window& window, const Roles& roles, const Shards& shards, int server,
+  ShardServer(comm::Window& window, const Roles& roles, const Shards& shards, const WindowSizes& sizes, int server,
               const optim::Optimizer& optimizer, const std::vector<optim::ParamRun>& runs, int threads);
   ~ShardServer();
   ShardServer(const ShardServer&) = delete;
   ShardServer& operator=(const ShardServer&) = delete;
 
-  static std::size_t window_bytes(const Roles& roles, const Shards& shards, int server, int optimizer_slots);
+  static std::size_t window_bytes(const Roles& roles, const Shards& shards, int server, const WindowSizes& sizes);
 
   /// Version `version`: the shard's elements of the weights and running values, and of each slot of the optimizer.
   void start(std::int64_t version, std::span<const float> weights, const std::vector<std::span<const float>>& state);
 
-  /// Makes the next version from the gradient in the worker's slot. Its running values replace the shard's: each
-  /// commit's are a moving average that goes on from those of its base version, so along the chain of bases they stay
-  /// what batch norm means by them, whatever was applied in between.
+  /// Makes the next version from the gradients in the workers' slots. The first one's running values replace the
+  /// shard's: each commit's are a moving average that goes on from those of its base version, so along the chain of
+  /// bases they stay what batch norm means by them, whatever was applied in between.
   void apply(const Update& update);
+  /// Only adds the gradients up, and publishes the squares of the sum.
+  void sum(const Update& update);
   std::int64_t version() const { return version_; }
 
   /// Keeps the present version, weights and state, in the snapshot area.
@@ -61,6 +70,7 @@ class ShardServer {
   bool has_room() const;
   /// The coordinator: appends to the log, which must have room, and carries out.
   void log_update(const Update& update);
+  std::uint64_t log_sum(const Update& update);  ///< number of the entry
   void log_snapshot();
 
  private:

@@ -39,10 +39,17 @@ struct Shards {
   double imbalance() const;
 };
 
-/// Cuts at multiples of 16 elements. whole_parameters: boundaries fall between parameters only (for optimizers that
-/// look at a parameter as a whole: lars, lamb); then shards are as equal as the parameters allow.
+/// What the servers' windows have room for besides versions of the model.
+struct WindowSizes {
+  int optimizer_slots = 0;
+  int parts = 1;                ///< subtrees (grains.hpp) that a worker's share of a gradient may consist of
+  std::int64_t statistics = 0;  ///< doubles of a worker's share of one sum of statistics
+};
+
+/// Cuts at multiples of `granule` elements. whole_parameters: boundaries fall between parameters only (for optimizers
+/// that look at a parameter as a whole: lars, lamb); then shards are as equal as the parameters allow.
 Shards cut_shards(std::int64_t parameters, std::int64_t running, int servers, bool whole_parameters,
-                  const std::vector<optim::ParamRun>& runs);
+                  const std::vector<optim::ParamRun>& runs, std::int64_t granule = 16);
 
 /// The runs inside [shard.begin, min(shard.end, parameters)), their elements relative to shard.begin.
 std::vector<optim::ParamRun> runs_of_shard(const Range& shard, const std::vector<optim::ParamRun>& runs);
