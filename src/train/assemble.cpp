@@ -70,6 +70,11 @@ TrainableModel::TrainableModel(const Config& given, int replicas, int replica, s
   device::DeviceOptions device_options = config.device;
   device_options.threads = threads;
   backend = device::make_backend(device_options);
+  if (!backend->has_host_memory() && config.parallel.strategy == "parameter_server")
+    fail(ExitCode::usage,
+         "device.kind: with parallel.strategy: parameter_server workers and servers compute on the CPU, found {}; use "
+         "cpu, or mirrored or multi_worker_mirrored",
+         backend->name());
 
   model::ProgramOptions options;
   options.is_deterministic = is_bitwise(config);
@@ -79,7 +84,7 @@ TrainableModel::TrainableModel(const Config& given, int replicas, int replica, s
   store = std::make_unique<model::ParameterStore>(network, *backend, programs->param_descs());
 
   check_no_decay(config.optimizer, network);
-  optimizer = optim::make_optimizer(config.optimizer);
+  optimizer = optim::make_optimizer(config.optimizer, *backend);
   for (std::size_t slot = 0; slot < optimizer->slots().size(); ++slot) {
     state_buffers.push_back(
         backend->allocate(static_cast<std::size_t>(std::max<std::int64_t>(store->elements(), 1)) * sizeof(float)));
@@ -130,11 +135,12 @@ Replica::Replica(const Config& given, const ReplicaLinks& links, std::int64_t da
   if (links.check) links.check(*this);
   reducer = links.reducer(plan, store->elements() + control_elements);
   accumulator = std::make_unique<parallel::GrainAccumulator>(plan, *reducer, threads);
-  programs->bind(*store, reducer->partial(0), batch_sizes);
+  gradients = std::make_unique<Gradients>(*backend, *reducer, store->elements());
+  programs->bind(*store, gradients->written(), batch_sizes);
   statistics = links.statistics(plan, std::max<std::int64_t>(programs->lead().widest_statistics(), 1));
   step = std::make_unique<Step>(StepParts{
-      *programs, *store, *reducer, *accumulator, *statistics, *optimizer, optimizer_state, runs, plan, config.run.seed,
-      links.has_whole_sum ? config.optimizer.clip_norm : 0.0, threads, std::move(between_ops)});
+      *programs, *store, *reducer, *accumulator, *gradients, *statistics, *optimizer, optimizer_state, runs, plan,
+      config.run.seed, links.has_whole_sum ? config.optimizer.clip_norm : 0.0, threads, std::move(between_ops)});
 }
 
 void Replica::close() {

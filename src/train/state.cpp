@@ -37,9 +37,8 @@ CheckpointState gather_state(TrainableModel& model) {
                                  model.store->to_plain(static_cast<int>(p), model.optimizer_state[slot])});
   }
   for (std::size_t s = 0; s < model.network.states.size(); ++s) {
-    const auto values = model.store->state(static_cast<int>(s));
-    state.weights.push_back(
-        {model.network.states[s].name, model.network.states[s].shape, {values.begin(), values.end()}});
+    const model::StateInfo& running = model.network.states[s];
+    state.weights.push_back({running.name, running.shape, model.store->read_state(static_cast<int>(s))});
   }
   return state;
 }
@@ -49,8 +48,7 @@ void restore_weights(const CheckpointState& state, const model::Network& network
     store.from_plain(static_cast<int>(p), find(state.weights, network.params[p].name, network.params[p].shape).values,
                      store.weights());
   for (std::size_t s = 0; s < network.states.size(); ++s)
-    std::ranges::copy(find(state.weights, network.states[s].name, network.states[s].shape).values,
-                      store.state(static_cast<int>(s)).begin());
+    store.write_state(static_cast<int>(s), find(state.weights, network.states[s].name, network.states[s].shape).values);
 }
 
 namespace {

@@ -72,6 +72,7 @@ class Replica : public TrainableModel {
 
   std::unique_ptr<parallel::GradientReducer> reducer;
   std::unique_ptr<parallel::GrainAccumulator> accumulator;
+  std::unique_ptr<Gradients> gradients;
   std::unique_ptr<parallel::StatisticSum> statistics;
   std::unique_ptr<Step> step;
 

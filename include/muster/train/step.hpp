@@ -4,6 +4,7 @@
 #include <muster/dataset/batch_queue.hpp>
 #include <muster/optim/optimizer.hpp>
 #include <muster/parallel/data/reducer.hpp>
+#include <muster/train/gradients.hpp>
 #include <muster/train/programs.hpp>
 
 #include <functional>
@@ -24,6 +25,7 @@ struct StepParts {
   model::ParameterStore& store;
   parallel::GradientReducer& reducer;
   parallel::GrainAccumulator& accumulator;
+  Gradients& gradients;
   parallel::StatisticSum& statistics;
   const optim::Optimizer& optimizer;
   std::span<const std::span<float>> optimizer_state;
