@@ -67,6 +67,7 @@ CUDA_KERNELS  := $(wildcard src/device/cuda/*.cu)
 CUDA_CODE     := $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
                  -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 DOUBLE_OBJECTS := $(patsubst %.cpp,$(BUILD)/plugin/%.o,$(wildcard test/cuda_emulation/*.cpp))
+PLANTED       := $(patsubst %.cpp,$(BUILD)/plugin/emulated/%.o,$(wildcard test/cuda/emulation/*.cpp))
 EMULATED      := $(CUDA_KERNELS:%.cu=$(BUILD)/plugin/emulated/%.o)
 ifeq ($(CUDA_FOUND),1)
 LDFLAGS       += -Wl,--export-dynamic
@@ -151,7 +152,7 @@ $(BUILD)/test/cuda_backend_tests: $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard test/
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(LIBS) -lgtest_main $(GTEST_LIBS) -o $@
 
-$(BUILD)/test/cuda_emulation_tests: $(patsubst %.cpp,$(BUILD)/plugin/emulated/%.o,$(wildcard test/cuda/emulation/*.cpp)) $(DOUBLE_OBJECTS)
+$(BUILD)/test/cuda_emulation_tests: $(PLANTED) $(DOUBLE_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(FMT_LIBS) -lgtest_main $(GTEST_LIBS) -o $@
@@ -228,4 +229,4 @@ help:
 .DELETE_ON_ERROR:
 
 -include $(OBJECTS:.o=.d) $(MAIN:.o=.d) $(TEST_OBJ:.o=.d)
--include $(CUDA_OBJECTS:.o=.d) $(DOUBLE_OBJECTS:.o=.d) $(EMULATED:.o=.d) $(CUDA_KERNELS:%=$(BUILD)/plugin/%.d)
+-include $(CUDA_OBJECTS:.o=.d) $(DOUBLE_OBJECTS:.o=.d) $(EMULATED:.o=.d) $(PLANTED:.o=.d) $(CUDA_KERNELS:%=$(BUILD)/plugin/%.d)

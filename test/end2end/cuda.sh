@@ -98,10 +98,83 @@ run_ "$MUSTER" eval eager --set device.kind=cpu
 expect_exit 0
 expect_contains "$(losses_ ref | tail -n 1 | cut -d' ' -f2)"
 
-case_ 'a layer that the backend lacks is refused with its name and place'
-run_ "$MUSTER" train dense.yaml --set device.kind=cuda --set run.directory=conv --set 'model.layers=[{conv2d: {filters: 2, kernel: 3}}, flatten, {dense: {units: 4}}]'
+cat >cnn.yaml <<'EOC'
+run: {name: cnn, seed: 7, steps: 12, reproducible: bitwise}
+parallel: {lr_scaling: none, grains: 4, allow_oversubscribe: true}
+data:
+  synthetic: {samples: 60, test_samples: 20, classes: 5, shape: [2, 8, 8]}
+  batch: 12
+model:
+  input: [2, 8, 8]
+  layers:
+    - conv2d: {filters: 6, kernel: 3, padding: same, bias: false}
+    - batch_norm
+    - relu
+    - residual:
+        main:
+          - conv2d: {filters: 6, kernel: 3, padding: same}
+          - batch_norm
+    - relu
+    - max_pool2d: {kernel: 2}
+    - flatten
+    - dense: {units: 5}
+  loss: softmax_cross_entropy
+optimizer: {momentum: {lr: 0.05}}
+log: {every: 3 steps}
+EOC
+cat >gpt.yaml <<'EOC'
+run: {name: gpt, seed: 3, steps: 6, reproducible: bitwise}
+parallel: {lr_scaling: none, grains: 3, allow_oversubscribe: true}
+data:
+  train: {file: text.h5, tokens: train/tokens, window: 12, stride: 5}
+  test: {file: text.h5, tokens: test/tokens, window: 12}
+  batch: 6
+model:
+  input: [12]
+  layers:
+    - embedding: {name: tokens, vocabulary: 24, width: 16}
+    - positional_embedding
+    - transformer: {name: block, heads: 4, dropout: 0.1, attention_dropout: 0.1}
+    - layer_norm: {per_position: true}
+    - dense: {units: 24, bias: false, per_position: true, tie: tokens}
+  loss: softmax_cross_entropy
+optimizer: {adamw: {lr: 3e-3, clip_norm: 1}}
+log: {every: 2 steps}
+EOC
+for i in $(seq 1 12); do echo "$i the quick fox $((i * 79 % 100)) jumps"; done >text.txt
+run_ "$MUSTER" convert text --input text.txt --output text.h5 --test-share 0.2
+
+for network in cnn gpt; do
+  case_ "$network: the losses of plain loops, on 1 and 2 ranks"
+  run_ "$MUSTER" train $network.yaml --set device.kind=ref --set run.directory=$network-ref
+  expect_exit 0
+  run_ env EMULATION_SCHEDULE=lazy "$MUSTER" train $network.yaml --set device.kind=cuda --set run.directory=$network-1
+  expect_exit 0
+  expect_equal "$(losses_ $network-1)" "$(losses_ $network-ref)" losses
+  ranks_ 2 "$MUSTER" train $network.yaml --set device.kind=cuda --set run.directory=$network-2
+  expect_exit 0
+  for file in weights.safetensors state.h5; do
+    expect_same_file $network-1/checkpoints/step-*/$file $network-2/checkpoints/step-*/$file
+  done
+done
+
+case_ 'a text is continued on the GPU as on the CPU'
+run_ "$MUSTER" predict gpt-ref --prompt 'the qu' --tokens 5 --temperature 0
+expect_exit 0
+on_cpu=$output
+run_ "$MUSTER" predict gpt-1 --prompt 'the qu' --tokens 5 --temperature 0
+expect_exit 0
+expect_equal "$(tail -n 1 <<<"$output")" "$(tail -n 1 <<<"$on_cpu")"
+
+case_ 'an optimizer that the backend lacks is refused'
+run_ "$MUSTER" train dense.yaml --set device.kind=cuda --set run.directory=lars --set 'optimizer={lars: {lr: 0.1}}'
 expect_exit 2
-expect_contains 'cuda has no conv2d yet'
+expect_contains 'cuda has no lars'
+
+case_ 'parameter servers with GPU workers are refused'
+ranks_ 2 "$MUSTER" train dense.yaml --set device.kind=cuda --set run.directory=servers --set run.reproducible=fast --set parallel.grains=0 --set parallel.strategy=parameter_server --set parallel.servers=1 --set parallel.lr_scaling=none
+expect_exit 2
+expect_contains 'workers and servers compute on the CPU'
 
 case_ 'out of device memory is exit code 5 with what is left'
 run_ env EMULATION_MEMORY_MIB=32 "$MUSTER" train dense.yaml --set device.kind=cuda --set run.directory=small

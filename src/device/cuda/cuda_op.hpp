@@ -71,6 +71,7 @@ std::unique_ptr<Op> make_conv2d(Context& context, const OpRequest& request, cons
 std::unique_ptr<Op> make_batch_norm(Context& context, const OpRequest& request, const BatchNormSpec& spec);
 std::unique_ptr<Op> make_concat(Context& context, const OpRequest& request, const ConcatSpec& spec);
 std::unique_ptr<Op> make_pool2d(Context& context, const OpRequest& request, const Pool2dSpec& spec);
+std::unique_ptr<Op> make_attention(Context& context, const OpRequest& request, const AttentionSpec& spec);
 std::unique_ptr<Op> make_embedding(Context& context, const OpRequest& request, const EmbeddingSpec& spec);
 std::unique_ptr<Op> make_positional_embedding(Context& context, const OpRequest& request,
                                               const PositionalEmbeddingSpec& spec);

@@ -97,6 +97,28 @@ struct DropoutKey {
 cudaError_t dropout(const float* from, float* to, float rate, DropoutKey key, std::uint32_t first_row,
                     std::int64_t rows, std::int64_t elements, cudaStream_t stream);
 
+// ---- attention.cu: AttentionSpec with all weights in memory: [n, heads, length, keys] each
+struct AttentionShape {
+  std::int64_t n, length, width;  ///< of x: queries, keys and values side by side
+  std::int64_t keys, key_width;   ///< positions and row length of `rows`, which holds keys and values as x does
+  std::int64_t heads, kv_heads, head_dim;
+  std::int64_t first_position;  ///< of x, where rows is a cache
+  bool is_causal;
+  std::int64_t weights() const { return n * heads * length * keys; }
+};
+struct AttentionDropout {
+  float rate;  ///< 0: none
+  DropoutKey key;
+  std::uint32_t first_row;
+};
+/// weights = softmax of the scores (0 where not seen); kept = weights behind dropout (may be weights where rate is 0).
+cudaError_t attention_weights(const float* x, const float* rows, float* weights, float* kept, AttentionShape shape,
+                              AttentionDropout dropout, cudaStream_t stream);
+cudaError_t attention_output(const float* rows, const float* kept, float* y, AttentionShape shape, cudaStream_t stream);
+/// grads: room like weights. dx: gradient of x, overwritten; without cache.
+cudaError_t attention_gradient(const float* x, const float* weights, const float* kept, const float* dy, float* grads,
+                               float* dx, AttentionShape shape, AttentionDropout dropout, cudaStream_t stream);
+
 // ---- layer_norm.cu
 /// Per row: y = gamma (x - mean) / sqrt(var + epsilon) + beta; moments[2 r] = mean, moments[2 r + 1] = 1 / sqrt(...).
 cudaError_t layer_norm(const float* x, const float* gamma, const float* beta, float* y, float* moments, float epsilon,

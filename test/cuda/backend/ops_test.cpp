@@ -127,6 +127,14 @@ void add_images(std::vector<Case>& all) {
   }
 }
 
+void add_attention(std::vector<Case>& all) {
+  all.push_back({"attention", AttentionSpec{1, 1, 4, false}, {{2, 5, 12}}});
+  all.push_back({"causal attention", AttentionSpec{3, 3, 2, true}, {{2, 7, 18}}});
+  all.push_back({"attention of shared keys, dropout", AttentionSpec{4, 2, 3, true, 0.3f, 1}, {{2, 6, 24}}});
+  all.push_back({"attention of many keys", AttentionSpec{1, 1, 2, false}, {{1, 300, 6}}});
+  all.push_back({"attention, evaluation", AttentionSpec{2, 1, 4, true, 0.3f, 1}, {{2, 5, 16}}, false});
+}
+
 void add_sequences(std::vector<Case>& all) {
   Case embedding{"embedding", EmbeddingSpec{11, 5}, {{4, 7}}};
   embedding.tokens = 11;
@@ -174,6 +182,7 @@ std::vector<Case> cases() {
   all.push_back({"layer_norm per position", LayerNormSpec{1e-5f, true}, {{3, 5, 33}}});
   add_images(all);
   add_sequences(all);
+  add_attention(all);
   return all;
 }
 
@@ -215,12 +224,47 @@ TEST(CudaOps, DoWithoutEpilogues) {
     if (c.name.starts_with("dense")) expect_as_ref(c, "no epilogues");
 }
 
-TEST(CudaOps, RefuseWhatTheyLack) {
+/// A sequence in three pieces, and a second one after it.
+std::vector<Values> run_with_cache(Backend& backend) {
+  OpRequest request;
+  AttentionSpec spec{2, 1, 3, true};
+  spec.cache = 6;
+  request.spec = spec;
+  request.is_training = false;
+  request.inputs = {{{2, 2, 12}, DType::f32, nullptr}};
+  const auto op = backend.make(request);
+  const auto saved = backend.allocate(std::max<std::size_t>(op->traits().saved_bytes, 64));
+  const auto scratch = backend.allocate(std::max<std::size_t>(op->traits().scratch_bytes, 64));
+  Floats input(backend, 48), output(backend, 24);
+  OpBuffers buffers;
+  buffers.inputs = {input.data()};
+  buffers.output = output.data();
+  buffers.saved = saved->data();
+  buffers.scratch = scratch->data();
+  op->bind(buffers);
+  std::vector<Values> outputs;
+  for (const std::int64_t position : {0, 2, 4, 0}) {
+    const Values piece = random_values(48, 60 + static_cast<std::uint32_t>(outputs.size()));
+    backend.copy_in(input.data(), piece.data(), piece.size() * sizeof(float));
+    RunContext context;
+    context.position = position;
+    op->forward(0, context);
+    outputs.push_back(output.read());
+  }
+  return outputs;
+}
+
+TEST(CudaOps, AttentionKeepsKeysAndValues) {
+  const auto found = run_with_cache(*backend_named("cuda")), expected = run_with_cache(*backend_named("ref"));
+  for (std::size_t k = 0; k < expected.size(); ++k) expect_near(found[k], expected[k], 2e-5f, "piece");
+}
+
+TEST(CudaOps, RefuseOtherTypes) {
   const auto cuda = backend_named("cuda");
   OpRequest request;
-  request.spec = AttentionSpec{1, 1, 4};
-  request.inputs = {{{1, 2, 12}, DType::f32, nullptr}};
-  EXPECT_EQ(cuda->why_unsupported(request), "cuda has no attention yet; use device.kind: cpu");
+  request.spec = AddSpec{};
+  request.inputs = {{{1, 2}, DType::bf16, nullptr}};
+  EXPECT_EQ(cuda->why_unsupported(request), "cuda works on plain float32 tensors only");
   EXPECT_THROW(cuda->make(request), Error);
 }
 
