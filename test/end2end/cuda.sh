@@ -99,7 +99,7 @@ expect_exit 0
 expect_contains "$(losses_ ref | tail -n 1 | cut -d' ' -f2)"
 
 cat >cnn.yaml <<'EOC'
-run: {name: cnn, seed: 7, steps: 12, reproducible: bitwise}
+run: {name: cnn, seed: 7, steps: 8, reproducible: bitwise}
 parallel: {lr_scaling: none, grains: 4, allow_oversubscribe: true}
 data:
   synthetic: {samples: 60, test_samples: 20, classes: 5, shape: [2, 8, 8]}
@@ -132,11 +132,11 @@ data:
 model:
   input: [12]
   layers:
-    - embedding: {name: tokens, vocabulary: 24, width: 16}
+    - embedding: {name: tokens, vocabulary: 40, width: 16}
     - positional_embedding
     - transformer: {name: block, heads: 4, dropout: 0.1, attention_dropout: 0.1}
     - layer_norm: {per_position: true}
-    - dense: {units: 24, bias: false, per_position: true, tie: tokens}
+    - dense: {units: 40, bias: false, per_position: true, tie: tokens}
   loss: softmax_cross_entropy
 optimizer: {adamw: {lr: 3e-3, clip_norm: 1}}
 log: {every: 2 steps}
@@ -145,6 +145,7 @@ for i in $(seq 1 12); do echo "$i the quick fox $((i * 79 % 100)) jumps"; done >
 run_ "$MUSTER" convert text --input text.txt --output text.h5 --test-share 0.2
 
 for network in cnn gpt; do
+  last=checkpoints/step-0000000$([ $network = gpt ] && echo 6 || echo 8)
   case_ "$network: the losses of plain loops, on 1 and 2 ranks"
   run_ "$MUSTER" train $network.yaml --set device.kind=ref --set run.directory=$network-ref
   expect_exit 0
@@ -154,7 +155,7 @@ for network in cnn gpt; do
   ranks_ 2 "$MUSTER" train $network.yaml --set device.kind=cuda --set run.directory=$network-2
   expect_exit 0
   for file in weights.safetensors state.h5; do
-    expect_same_file $network-1/checkpoints/step-*/$file $network-2/checkpoints/step-*/$file
+    expect_same_file "$network-1/$last/$file" "$network-2/$last/$file"
   done
 done
 
@@ -172,7 +173,7 @@ expect_exit 2
 expect_contains 'cuda has no lars'
 
 case_ 'parameter servers with GPU workers are refused'
-ranks_ 2 "$MUSTER" train dense.yaml --set device.kind=cuda --set run.directory=servers --set run.reproducible=fast --set parallel.grains=0 --set parallel.strategy=parameter_server --set parallel.servers=1 --set parallel.lr_scaling=none
+ranks_ 2 "$MUSTER" train dense.yaml --set device.kind=cuda --set run.directory=servers --set run.reproducible=fast --set parallel.grains=auto --set parallel.strategy=parameter_server --set parallel.servers=1 --set parallel.lr_scaling=none
 expect_exit 2
 expect_contains 'workers and servers compute on the CPU'
 
