@@ -5,6 +5,7 @@
 
 #include "train/run_data.hpp"
 
+#include <muster/comm/lifeline.hpp>
 #include <muster/comm/session.hpp>
 #include <muster/config/config.hpp>
 #include <muster/parallel/server/shards.hpp>
@@ -26,8 +27,9 @@ struct AsyncJob {
   parallel::Shards shards;
   parallel::WindowSizes sizes;
   std::unique_ptr<comm::Window> window;
-  std::int64_t first_step = 0;            ///< of the checkpoint resumed from: updates made
-  std::vector<std::int64_t> done_beyond;  ///< steps applied out of order before it
+  std::unique_ptr<comm::Lifeline> lifeline;  ///< to the servers, where one may wait for them inside MPI
+  std::int64_t first_step = 0;               ///< of the checkpoint resumed from: updates made
+  std::vector<std::int64_t> done_beyond;     ///< steps applied out of order before it
 
   const Config& config() const { return loaded.config; }
   comm::Communicator& world() const { return session.world(); }

@@ -376,6 +376,7 @@ bool CoordinatedRun::is_over() {
 
 void CoordinatedRun::end() {
   if (coordinator_.lost() > 0) job_.session.set_ranks_lost();
+  if (job_.lifeline) job_.lifeline->say_farewell();
   coordinator_.end();
 }
 
