@@ -117,6 +117,22 @@ expect_exit 4
 expect_contains '--mpi=pmix'
 expect_no_file srun
 
+for launcher in 'OMPI_COMM_WORLD_SIZE=4' 'PMI_SIZE=4 PMI_RANK=0' 'PMIX_RANK=1'; do
+  case_ "tasks of another MPI's launcher ($launcher) are many worlds of one"
+  # shellcheck disable=SC2086
+  run_ env $launcher "$MUSTER" train good.yaml --set run.directory=foreign
+  expect_exit 4
+  expect_contains "${launcher%% *}"
+  expect_contains 'a world of one'
+  expect_no_file foreign
+done
+
+case_ "a variable with muster's prefix that means nothing"
+run_ env MUSTER_OPTIMISER_LR=1 "$MUSTER" train good.yaml --set run.directory=foreign
+expect_exit 2
+expect_contains "did you mean 'MUSTER_OPTIMIZER_LR'"
+expect_no_file foreign
+
 case_ 'an output that exists is not overwritten by convert'
 convert_ --output good.h5
 expect_exit 2
