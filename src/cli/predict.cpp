@@ -47,8 +47,10 @@ std::string predict(train::TrainedNetwork& trained, std::unique_ptr<dataset::Dat
   std::ostringstream text;
   std::vector<float> output;
   while (const dataset::Batch* batch = queue->next()) {
+    dataset::Batch inputs = *batch;
+    inputs.targets = nullptr;  // the file need not hold any
     output.resize(static_cast<std::size_t>(batch->rows.size() * width));
-    inference.forward(*batch).read_output(output.data());
+    inference.forward(inputs).read_output(output.data());
     for (std::int64_t r = 0; r < batch->rows.size(); ++r)
       append_row(text, batch->position.first + r, {output.begin() + r * width, output.begin() + (r + 1) * width},
                  has_classes);

@@ -20,8 +20,8 @@ class Inference {
   std::unique_ptr<dataset::BatchQueue> open(std::unique_ptr<dataset::Dataset> data, int rank, int ranks) const;
   /// Where the batch's samples stand, for a program's forward and loss.
   device::RunContext context_of(const dataset::Batch& batch) const;
-  /// Runs the batch (rows not empty; targets may be null) through the network. The program holds its output, and with
-  /// targets its loss, until the next call.
+  /// Runs the batch (rows not empty; targets null where there are none) through the network. The program holds its
+  /// output, and with targets its loss, until the next call.
   model::Program& forward(const dataset::Batch& batch);
 
  private:
