@@ -37,7 +37,8 @@ for signal in INT TERM HUP USR1; do
   exit_code=$? output=$(cat log)
   expect_exit 75
   expect_contains 'state saved'
-  expect_equal "$(find "s$signal/checkpoints" -name 'step-*' | wc -l)" 1 'checkpoints'
+  step=$(sed -nE 's/.* after step ([0-9]+), state saved.*/\1/p' log)
+  expect_file "s$signal/checkpoints/step-$(printf %08d "$step")/manifest.json"
 done
 
 case_ 'a killed rank: 6, named, and no process stays'
