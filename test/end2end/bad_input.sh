@@ -42,6 +42,8 @@ bad_data_ 'no HDF5 at all' 3 'zero.h5' 'expected an HDF5 file' -- --set data.tra
 bad_data_ 'missing file' 3 'nowhere.h5' 'No such file' -- --set data.train.file=nowhere.h5
 mkdir folder
 bad_data_ 'a folder instead of a file' 3 'folder' 'found a folder' -- --set data.train.file=folder
+mkfifo pipe.h5
+bad_data_ 'a pipe that nobody writes to' 3 'pipe.h5' 'found a pipe or device' -- --set data.train.file=pipe.h5
 bad_data_ 'missing dataset' 3 '/images' "did you mean '/images'" -- --set data.train.inputs=/imagse
 bad_data_ 'a batch beyond the data' 3 'at most the 12 samples' 'found 13' -- --set data.batch=13
 bad_data_ 'a batch beyond counting' 2 'data.batch' 'at most 2147483647' -- --set data.batch=9223372036854775807
