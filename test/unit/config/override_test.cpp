@@ -91,8 +91,9 @@ TEST(Override, NoVariableWithMustersPrefixIsPassedOver) {
 TEST(Override, VariablesThatAreNoKeysAreAllInTheReadme) {
   std::ifstream file(source_folder() / "README.md");
   const std::string readme{std::istreambuf_iterator<char>(file), {}};
-  for (const char* name : {"MUSTER_PROGRESS", "MUSTER_STATUS_FILE", "MUSTER_SKIP_INSTALL", "MUSTER_FAKE_NODE_SIZE",
-                           "MUSTER_REDUCE", "MUSTER_SLOW_WORKER", "MUSTER_MPI_PIECE_BYTES", "MUSTER_SOURCE"}) {
+  for (const char* name :
+       {"MUSTER_PROGRESS", "MUSTER_STATUS_FILE", "MUSTER_SKIP_INSTALL", "MUSTER_FAKE_NODE_SIZE", "MUSTER_REDUCE",
+        "MUSTER_SLOW_WORKER", "MUSTER_MPI_PIECE_BYTES", "MUSTER_SOURCE", "MUSTER_BUILD"}) {
     const Variable variable(name, "1");
     EXPECT_EQ(problems_of(minimal, {}, true), Lines{}) << name;
     EXPECT_NE(readme.find(name), std::string::npos) << name;
