@@ -43,6 +43,7 @@ class Arguments {
 
 int run_train(const std::vector<std::string>& arguments);
 int run_eval(const std::vector<std::string>& arguments);
+int run_replay(const std::vector<std::string>& arguments);
 int run_predict(const std::vector<std::string>& arguments);
 int run_export(const std::vector<std::string>& arguments);
 int run_check(const std::vector<std::string>& arguments);

@@ -67,6 +67,21 @@ void set_running(model::ParameterStore& store, std::span<const float> from) {
 
 namespace {
 
+/// Where the norm of a gradient must not depend on the number of servers, the pieces it is summed of stay whole.
+std::int64_t granule(const Config& config) {
+  constexpr std::int64_t cache_line = 16;
+  return config.run.reproducible == "bitwise" && config.optimizer.clip_norm > 0 ? optim::norm_piece : cache_line;
+}
+
+}  // namespace
+
+parallel::Shards cut_model(const Config& config, const TrainableModel& model, int servers) {
+  return parallel::cut_shards(model.store->elements(), running_elements(model.network), servers,
+                              model.optimizer->needs_whole_parameters(), model.runs, granule(config));
+}
+
+namespace {
+
 /// Room for everybody's shares, however many workers there are at a time.
 parallel::WindowSizes window_sizes(const AsyncJob& job, const TrainableModel& model) {
   parallel::WindowSizes sizes{static_cast<int>(model.optimizer->slots().size()), 1, 0};
@@ -75,12 +90,6 @@ parallel::WindowSizes window_sizes(const AsyncJob& job, const TrainableModel& mo
                                         [&](int n) { return grain_plan(job.config(), model.network, n, 0).grains; });
   sizes.statistics = sizes.parts * model.programs->lead().widest_statistics();
   return sizes;
-}
-
-/// Where the norm of a gradient must not depend on the number of servers, the pieces it is summed of stay whole.
-std::int64_t granule(const Config& config) {
-  constexpr std::int64_t cache_line = 16;
-  return config.run.reproducible == "bitwise" && config.optimizer.clip_norm > 0 ? optim::norm_piece : cache_line;
 }
 
 /// Every rank cuts alike; servers get room for their shard and everybody's gradients, workers only reach out.

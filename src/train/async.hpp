@@ -36,6 +36,9 @@ struct AsyncJob {
   int threads() const { return thread_count(config(), session.launch().cores_per_rank()); }
 };
 
+/// The same on every rank, and again in a replay.
+parallel::Shards cut_model(const Config& config, const TrainableModel& model, int servers);
+
 parallel::Roles roles_of(const Config& config, int ranks);
 
 /// Collective: everything between opening the data and the first batch. assemble: makes this rank's model; on servers

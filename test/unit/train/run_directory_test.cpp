@@ -29,8 +29,8 @@ void make_run(const fs::path& directory) {
   fs::create_directories(directory / "checkpoints/step-00000010");
   fs::create_directories(directory / "checkpoints/.tmp-step-00000020");
   fs::create_directories(directory / "errors");
-  for (const char* name :
-       {"config.yaml", "log.txt", "metrics.jsonl", "checkpoints/step-00000010/state.h5", "errors/rank-12.json"})
+  for (const char* name : {"config.yaml", "log.txt", "metrics.jsonl", "record.jsonl",
+                           "checkpoints/step-00000010/state.h5", "errors/rank-12.json"})
     put_bytes(directory / name, "x");
 }
 
@@ -52,7 +52,7 @@ TEST(RunDirectory, ARunIsNotOverwritten) {
 
 TEST(RunDirectory, EachTraceOfARunCounts) {
   for (const char* name :
-       {"config.yaml", "log.txt", "metrics.jsonl", "checkpoints/step-00000001", "errors/rank-0.json"}) {
+       {"config.yaml", "log.txt", "metrics.jsonl", "record.jsonl", "checkpoints/step-00000001", "errors/rank-0.json"}) {
     const Scratch scratch;
     fs::create_directories((scratch / name).parent_path());
     put_bytes(scratch / name, "x");
