@@ -176,9 +176,10 @@ std::vector<Override> overrides_from_environment(Problems& problems) {
     }
     const auto& others = other_variables();
     if (std::find(others.begin(), others.end(), name) != others.end()) continue;
-    names.insert(names.end(), others.begin(), others.end());
+    std::vector<std::string> known = names;  // names itself stays in step with paths
+    known.insert(known.end(), others.begin(), others.end());
     problems.add({origin, 0, 0}, "",
-                 "names no key and nothing else that muster knows; unset it" + did_you_mean(name, names));
+                 "names no key and nothing else that muster knows; unset it" + did_you_mean(name, known));
   }
   std::sort(overrides.begin(), overrides.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   return overrides;

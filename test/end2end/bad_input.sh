@@ -162,7 +162,7 @@ printf '\0\0\x08\x03\0\0\0\0\0\0\0\0\0\0\0\0' >empty.idx
 printf '\0\0\x08\x01\0\0\0\0' >none.idx
 printf '\0\0\xc0\x7f%060d' 0 >nan.raw
 printf '\1' >one.raw
-bad_convert_ 'a shape beyond counting bytes' 3 'inputs.raw' raw "${raw_files[@]}" --shape 4611686018427387904,4
+bad_convert_ 'a shape beyond counting bytes' 3 'inputs.raw' raw "${raw_files[@]}" --dtype float32 --shape 4611686018427387904
 bad_convert_ 'a shape beyond counting' 2 'more elements' raw "${raw_files[@]}" --shape 4611686018427387904,4,4
 bad_convert_ 'no samples' 3 'expected samples, found none' idx --input empty.idx --target none.idx
 bad_convert_ 'NaN' 3 'sample 0: element 0: expected finite numbers, found nan' raw --dtype float32 --shape 16 --input nan.raw --target one.raw
