@@ -8,8 +8,8 @@
 #   on_host h1 COMMAND...    there
 #   over_hosts               flags for an mpirun on h1, in the array host_flags
 #   link_down h2; link_up h2  the link: packets vanish, nobody is told
-if [ -z "${MUSTER_INSIDE_HOSTS:-}" ]; then
-  export MUSTER_INSIDE_HOSTS=1
+if [ -z "${INSIDE_HOSTS:-}" ]; then
+  export INSIDE_HOSTS=1
   exec unshare --user --map-root-user --net --mount bash "$0" "$@"
 fi
 

@@ -6,7 +6,7 @@ LIMIT_S=90
 
 cat >two.yaml <<'EOC'
 run: {name: two, seed: 3, steps: 400}
-parallel: {strategy: parameter_server, servers: 1, staleness: 4, heartbeat_deadline_s: 2, allow_oversubscribe: true, record: true}
+parallel: {strategy: parameter_server, servers: 1, staleness: 4, heartbeat_deadline_s: 4, allow_oversubscribe: true, record: true}
 device: {threads: 1}
 data: {synthetic: {samples: 3000, test_samples: 300, classes: 3, shape: [64]}, batch: 30}
 model:

@@ -21,8 +21,8 @@ int losses_after(bool says_farewell, double seconds, int expected) {
   const int watched = std::min(world->size(), 2);
   auto lifeline = std::make_unique<Lifeline>(*world, watched, [&](int rank) { lost |= 1 << rank; });
   EXPECT_TRUE(lifeline->untied().empty()) << lifeline->untied().front();
-  world->barrier("all are tied");
   EXPECT_EQ(lost, 0);
+  world->barrier("all are tied");
   if (world->rank() == 0) {  // ends first
     if (says_farewell) lifeline->say_farewell();
     lifeline.reset();
