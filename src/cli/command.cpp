@@ -12,6 +12,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> table{
       {"train", "CONFIG", "train the network of a config on the ranks of this job", run_train},
       {"eval", "RUN", "evaluate a run's newest checkpoint", run_eval},
+      {"replay", "RUN", "compute a recorded asynchronous run again and compare to the bit", run_replay},
       {"predict", "RUN [INPUT]", "apply a run's network to the samples of an HDF5 file, or continue a text",
        run_predict},
       {"export", "RUN FILE", "write a run's weights as safetensors, also under the names of GPT-2", run_export},

@@ -30,6 +30,7 @@ class Arguments {
 
   bool is_help() const { return is_help_; }
   bool has(const std::string& name) const { return values_.count(name) > 0; }
+  bool is_given(const std::string& name) const { return has(name) && !values_[name].defaulted(); }
   std::string text(const std::string& name) const { return values_[name].as<std::string>(); }
   std::vector<std::string> list(const std::string& name) const;
   double number(const std::string& name) const { return values_[name].as<double>(); }
@@ -42,6 +43,7 @@ class Arguments {
 
 int run_train(const std::vector<std::string>& arguments);
 int run_eval(const std::vector<std::string>& arguments);
+int run_replay(const std::vector<std::string>& arguments);
 int run_predict(const std::vector<std::string>& arguments);
 int run_export(const std::vector<std::string>& arguments);
 int run_check(const std::vector<std::string>& arguments);

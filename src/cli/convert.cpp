@@ -5,6 +5,7 @@
 #include <muster/base/text.hpp>
 #include <muster/dataset/convert.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 
@@ -23,6 +24,36 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
     shape.push_back(extent);
   }
   return shape;
+}
+
+/// A flag that means nothing to the format is an error, as everywhere.
+void check_flags(const Arguments& arguments) {
+  struct Flag {
+    std::string name;
+    std::vector<std::string> formats;
+  };
+  const std::vector<std::string> samples{"idx", "cifar10", "cifar100", "csv", "npy", "raw"}, text{"text"};
+  const std::vector<Flag> flags{{"target", {"idx", "npy", "raw"}},
+                                {"shape", {"csv", "npy", "raw"}},
+                                {"dtype", {"raw"}},
+                                {"label-column", {"csv"}},
+                                {"append", samples},
+                                {"inputs-name", samples},
+                                {"targets-name", samples},
+                                {"deflate", samples},
+                                {"encoding", text},
+                                {"vocabulary", text},
+                                {"merges", text},
+                                {"test-share", text}};
+  const std::string format = arguments.text("FORMAT");
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (!has(samples, format) && !has(text, format)) return;  // reported with the formats there are
+  for (const Flag& flag : flags)
+    if (arguments.is_given(flag.name) && !has(flag.formats, format))
+      fail(ExitCode::usage, "convert {}: --{} has no meaning here; it is for {}", format, flag.name,
+           join(flag.formats, ", "));
 }
 
 }  // namespace
@@ -55,6 +86,7 @@ int run_convert(const std::vector<std::string>& words) {
     fail(ExitCode::usage, "convert: expected --input FILE..., found nothing; see muster convert --help");
   if (!arguments.has("output"))
     fail(ExitCode::usage, "convert: expected --output FILE, found nothing; see muster convert --help");
+  check_flags(arguments);
 
   dataset::ConvertOptions options;
   options.format = arguments.text("FORMAT");

@@ -5,8 +5,8 @@
 
 #include <muster/base/error.hpp>
 #include <muster/base/file.hpp>
-#include <muster/dataset/batch_queue.hpp>
 #include <muster/train/generate.hpp>
+#include <muster/train/inference.hpp>
 #include <muster/train/restore.hpp>
 #include <muster/train/together.hpp>
 
@@ -36,37 +36,21 @@ void append_row(std::ostream& out, std::int64_t index, std::vector<double> row, 
 }
 
 std::string predict(train::TrainedNetwork& trained, std::unique_ptr<dataset::Dataset> data) {
-  const train::Config& config = trained.loaded.config;
   const bool has_classes = trained.network.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   const std::int64_t width = trained.network.output.elements();
   if (data->input_shape() != trained.network.input)
     fail(ExitCode::data, "{}: samples have shape {}, the network expects {}", data->describe(),
          data->input_shape().text(), trained.network.input.text());
-  dataset::QueueOptions options;
-  options.batch = config.data.test_batch > 0 ? config.data.test_batch : config.data.batch;
-  options.last_sample = data->size();
-  options.is_training = false;
-  options.transforms = config.data.transforms;
-  options.check_finite = config.data.check_finite;
-  options.rows_of = [](std::int64_t rows) { return Range{0, rows}; };
-  dataset::BatchQueue queue(std::move(data), options);
+  train::Inference inference(trained.loaded.config, trained.network, *trained.backend, *trained.store, trained.threads);
+  const auto queue = inference.open(std::move(data), 0, 1);
 
   std::ostringstream text;
-  std::unique_ptr<model::Program> program;
   std::vector<float> output;
-  while (const dataset::Batch* batch = queue.next()) {
-    if (!program || program->rows() != batch->rows.size()) {
-      model::ProgramOptions shape;
-      shape.rows = batch->rows.size();
-      shape.is_training = false;
-      shape.threads = trained.threads;
-      program = std::make_unique<model::Program>(trained.network, *trained.backend, shape, trained.store->descs());
-      program->bind(*trained.store, {});
-    }
-    program->load(batch->inputs, nullptr);
-    for (std::size_t s = 0; s < program->forward_segments().size(); ++s) program->forward(s, {});
+  while (const dataset::Batch* batch = queue->next()) {
+    dataset::Batch inputs = *batch;
+    inputs.targets = nullptr;  // the file need not hold any
     output.resize(static_cast<std::size_t>(batch->rows.size() * width));
-    program->read_output(output.data());
+    inference.forward(inputs).read_output(output.data());
     for (std::int64_t r = 0; r < batch->rows.size(); ++r)
       append_row(text, batch->position.first + r, {output.begin() + r * width, output.begin() + (r + 1) * width},
                  has_classes);

@@ -3,27 +3,16 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include <muster/base/error.hpp>
-#include <muster/base/file.hpp>
 #include <muster/base/log.hpp>
+#include <muster/base/status_file.hpp>
 #include <muster/train/crash_file.hpp>
 #include <muster/train/together.hpp>
 
 namespace muster::cli {
 namespace {
-
-/// For jobs/mpirun/muster-run: the first rank that ends in error writes its code, in the end rank 0 writes 0.
-void write_status(int code) noexcept {
-  const char* path = std::getenv("MUSTER_STATUS_FILE");
-  if (!path || (code == 0 && std::filesystem::exists(path))) return;
-  try {
-    write_file_atomic(path, std::to_string(code) + "\n");
-  } catch (...) {  // the launcher falls back on mpirun's own exit code
-  }
-}
 
 /// Without the dead no orderly end of MPI is possible: everything is written, so the process just ends.
 void end_if_ranks_lost(const comm::Session& session, ExitCode code) {
@@ -42,14 +31,14 @@ int with_session(const std::function<ExitCode(comm::Session&)>& body,
   std::string message;
   try {
     code = body(*session);
-    if (session->world().rank() == 0) write_status(static_cast<int>(code));
+    if (session->world().rank() == 0) write_status_file(static_cast<int>(code));
     end_if_ranks_lost(*session, code);
     session->close();
     return static_cast<int>(code);
   } catch (const train::AgreedError& error) {  // every rank knows: an orderly end
     if (*error.what() != '\0') log::write_error(fmt::format("muster: error: {}", error.what()));
     code = error.code();
-    write_status(static_cast<int>(code));
+    write_status_file(static_cast<int>(code));
     end_if_ranks_lost(*session, code);
     session->close();
     return static_cast<int>(code);
@@ -62,7 +51,7 @@ int with_session(const std::function<ExitCode(comm::Session&)>& body,
   log::write_error(fmt::format("muster: error: {}: {}", error_context(), message));
   if (const std::string folder = crash_folder(); !folder.empty())
     train::write_crash_file(folder, session->world().rank(), static_cast<int>(code), message);
-  write_status(static_cast<int>(code));
+  write_status_file(static_cast<int>(code));
   session->abort(static_cast<int>(code));
   std::_Exit(static_cast<int>(code));  // not reached; abort() does not return
 }

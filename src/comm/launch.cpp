@@ -9,32 +9,52 @@
 
 namespace muster::comm {
 
-LaunchFacts facts_from_environment(const std::function<const char*(const char*)>& variable) {
-  const auto is_any_set = [&](std::initializer_list<const char*> names) {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return variable(name) != nullptr; });
-  };
-  const auto integer_of = [&](const char* name) { return variable(name) ? std::atoi(variable(name)) : 0; };
+namespace {
+
+using Variables = std::function<const char*(const char*)>;
+
+bool is_any_set(const Variables& variable, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return variable(name) != nullptr; });
+}
+
+/// Keeps the largest number of tasks that one of these variables claims; a rank proves one task more than itself.
+void count_tasks(const Variables& variable, std::initializer_list<const char*> names, int more, LaunchFacts& facts) {
+  for (const char* name : names) {
+    const int tasks = variable(name) ? std::atoi(variable(name)) + more : 0;
+    if (tasks <= facts.tasks_of_job) continue;
+    facts.tasks_of_job = tasks;
+    facts.tasks_said_by = fmt::format("{}={}", name, variable(name));
+  }
+}
+
+}  // namespace
+
+LaunchFacts facts_from_environment(const Variables& variable) {
   LaunchFacts facts;
   facts.launcher = "none";
-  const bool is_srun_step = is_any_set({"SLURM_STEP_ID", "SLURM_STEPID"}) && variable("SLURM_PROCID");
-  if (is_any_set(
-          {"OMPI_COMM_WORLD_SIZE", "HYDI_CONTROL_FD"})) {  // also when mpirun itself uses srun to reach the nodes
-    facts.launcher = "mpirun";
+  if (is_any_set(variable, {"OMPI_COMM_WORLD_SIZE", "HYDI_CONTROL_FD"})) {
+    facts.launcher = "mpirun";  // also when mpirun itself uses srun to reach the nodes
+    count_tasks(variable, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 0, facts);
     return facts;
   }
-  if (is_srun_step) facts.tasks_of_job = std::max(integer_of("SLURM_STEP_NUM_TASKS"), integer_of("SLURM_NTASKS"));
-  if (is_any_set({"PMIX_RANK", "PMI_RANK"})) facts.launcher = is_srun_step ? "srun" : "mpirun";
+  const bool is_srun_step =
+      is_any_set(variable, {"SLURM_STEP_ID", "SLURM_STEPID"}) && variable("SLURM_PROCID") != nullptr;
+  if (is_srun_step) count_tasks(variable, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 0, facts);
+  if (!is_any_set(variable, {"PMIX_RANK", "PMI_RANK"})) return facts;
+  facts.launcher = is_srun_step ? "srun" : "mpirun";
+  count_tasks(variable, {"PMI_SIZE"}, 0, facts);
+  count_tasks(variable, {"PMIX_RANK", "PMI_RANK"}, 1, facts);
   return facts;
 }
 
 std::vector<std::string> launch_problems(const LaunchFacts& facts, int threads, bool allow_oversubscribe) {
   std::vector<std::string> problems;
   if (facts.tasks_of_job > 1 && facts.world_size == 1)
-    problems.push_back(
-        fmt::format("Slurm started {} tasks, but each of them is a world of one: they would all train the same run; "
-                    "start them with "
-                    "srun --mpi=pmix, or with mpirun inside the job",
-                    facts.tasks_of_job));
+    problems.push_back(fmt::format(
+        "the launcher started {} tasks or more ({}), but for MPI each of them is a world of one: they would "
+        "all train the same run; start them with srun --mpi=pmix, or with the mpirun of "
+        "the MPI library that `muster info` names",
+        facts.tasks_of_job, facts.tasks_said_by));
   if (threads > facts.cores_allowed && !allow_oversubscribe)
     problems.push_back(fmt::format(
         "device.threads is {}, but this rank may use {} core{} only; give each rank more with mpirun --map-by "

@@ -22,6 +22,15 @@ std::string variable_name(const std::string& path) {
   return name;
 }
 
+/// Variables that are no keys; the README says what each is for.
+const std::vector<std::string>& other_variables() {
+  static const std::vector<std::string> all{
+      "MUSTER_PROGRESS",       "MUSTER_STATUS_FILE", "MUSTER_SKIP_INSTALL", "MUSTER_SOURCE",          "MUSTER_BUILD",
+      "MUSTER_FAKE_NODE_SIZE", "MUSTER_REDUCE",      "MUSTER_SLOW_WORKER",  "MUSTER_MPI_PIECE_BYTES",
+  };
+  return all;
+}
+
 /// The table's entry whose value is one of several kinds, at this path; null for others.
 const KeyFacts* kinds_at(const std::string& path) {
   for (const ConfigKey& key : table())
@@ -165,10 +174,12 @@ std::vector<Override> overrides_from_environment(Problems& problems) {
           {path, origin, parse_value(text.substr(std::min(equals + 1, text.size())), origin, path, problems)});
       continue;
     }
-    const bool is_ours = std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
-      return name.starts_with(variable_name(path.substr(0, path.find('.'))) + "_");
-    });
-    if (is_ours) problems.add({origin, 0, 0}, "", "names no key" + did_you_mean(name, names));
+    const auto& others = other_variables();
+    if (std::find(others.begin(), others.end(), name) != others.end()) continue;
+    std::vector<std::string> known = names;  // names itself stays in step with paths
+    known.insert(known.end(), others.begin(), others.end());
+    problems.add({origin, 0, 0}, "",
+                 "names no key and nothing else that muster knows; unset it" + did_you_mean(name, known));
   }
   std::sort(overrides.begin(), overrides.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   return overrides;

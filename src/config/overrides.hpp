@@ -18,8 +18,8 @@ struct Override {
 
 /// Parses "key=value" texts.
 std::vector<Override> overrides_from_sets(const std::vector<std::string>& sets, Problems& problems);
-/// MUSTER_<SECTION>_<KEY> variables of the environment. One with a section's name in front that names no key is a
-/// problem.
+/// MUSTER_<SECTION>_<KEY> variables of the environment. Another MUSTER_ name is a problem, but for the few that the
+/// README lists.
 std::vector<Override> overrides_from_environment(Problems& problems);
 
 /// Puts a value in. `optimizer.lr` finds its way below the kind that is chosen; keys that exclude the new one are taken

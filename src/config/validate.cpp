@@ -90,6 +90,8 @@ class Validator {
           fmt::format("bitwise mode with optimizer.clip_norm and {} needs one server, found {}: the norm of the whole "
                       "gradient would be summed differently",
                       c_.optimizer.kind, p.servers));
+    if (p.record && c_.device.tune)
+      add({"device.tune"}, "cannot go with parallel.record: a replay could choose other kernels");
     if (p.wire != "fp32") add({"parallel.wire"}, "with parallel.strategy: parameter_server only fp32 is available");
     if (p.data > 0) add({"parallel.grid.data"}, "means nothing with parallel.strategy: parameter_server; remove it");
     if (p.lr_scaling == "linear" || p.lr_scaling == "sqrt")
@@ -110,6 +112,7 @@ class Validator {
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
     if (p.heartbeat_deadline_s != defaults.heartbeat_deadline_s) add({"parallel.heartbeat_deadline_s"}, rest);
     if (p.transport != defaults.transport) add({"parallel.transport"}, rest);
+    if (p.record) add({"parallel.record"}, rest);
   }
 
   void check_bitwise() {

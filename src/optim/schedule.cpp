@@ -48,7 +48,7 @@ Schedule::Schedule(const ScheduleOptions& options, std::int64_t total_steps, dou
 
 double Schedule::factor(std::int64_t step) const {
   if (step < warmup_) {  // reaches 1 at the first step after the warm-up
-    const double part = static_cast<double>(step + 1) / static_cast<double>(warmup_ + 1);
+    const double part = static_cast<double>(step) / static_cast<double>(warmup_);
     return options_.warmup_start + (1.0 - options_.warmup_start) * part;
   }
   const double epoch = static_cast<double>(step) / steps_per_epoch_;

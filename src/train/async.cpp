@@ -2,6 +2,7 @@
 
 #include <muster/base/file.hpp>
 #include <muster/base/log.hpp>
+#include <muster/base/status_file.hpp>
 #include <muster/base/text.hpp>
 #include <muster/parallel/server/shard_server.hpp>
 #include <muster/parallel/server/share.hpp>
@@ -10,6 +11,7 @@
 #include <muster/train/together.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
@@ -67,6 +69,21 @@ void set_running(model::ParameterStore& store, std::span<const float> from) {
 
 namespace {
 
+/// Where the norm of a gradient must not depend on the number of servers, the pieces it is summed of stay whole.
+std::int64_t granule(const Config& config) {
+  constexpr std::int64_t cache_line = 16;
+  return config.run.reproducible == "bitwise" && config.optimizer.clip_norm > 0 ? optim::norm_piece : cache_line;
+}
+
+}  // namespace
+
+parallel::Shards cut_model(const Config& config, const TrainableModel& model, int servers) {
+  return parallel::cut_shards(model.store->elements(), running_elements(model.network), servers,
+                              model.optimizer->needs_whole_parameters(), model.runs, granule(config));
+}
+
+namespace {
+
 /// Room for everybody's shares, however many workers there are at a time.
 parallel::WindowSizes window_sizes(const AsyncJob& job, const TrainableModel& model) {
   parallel::WindowSizes sizes{static_cast<int>(model.optimizer->slots().size()), 1, 0};
@@ -77,10 +94,23 @@ parallel::WindowSizes window_sizes(const AsyncJob& job, const TrainableModel& mo
   return sizes;
 }
 
-/// Where the norm of a gradient must not depend on the number of servers, the pieces it is summed of stay whole.
-std::int64_t granule(const Config& config) {
-  constexpr std::int64_t cache_line = 16;
-  return config.run.reproducible == "bitwise" && config.optimizer.clip_norm > 0 ? optim::norm_piece : cache_line;
+/// A server is gone: this rank may be inside an MPI call that will never return, so it ends here.
+void end_without(const AsyncJob& job, int server) {
+  const std::string who = server == 0 ? "the coordinator" : fmt::format("parameter server {}", server);
+  log::write_error(fmt::format("muster: error: lost {} (rank {} on {}): its process has ended", who, server,
+                               job.world().host(server)));
+  write_status_file(static_cast<int>(ExitCode::comm));
+  std::_Exit(static_cast<int>(ExitCode::comm));
+}
+
+void tie_lifelines(AsyncJob& job) {
+  job.lifeline = std::make_unique<comm::Lifeline>(job.world(), job.roles.servers,
+                                                  [&job](int server) { end_without(job, server); });
+  const auto untied = job.world().all_gather_text(join(job.lifeline->untied(), ", "), "lifelines");
+  for (std::size_t rank = 0; rank < untied.size() && job.world().rank() == 0; ++rank)
+    if (!untied[rank].empty())
+      log::warn("rank {} would learn of the death of a server only after run.deadline_s: no TCP connection to {}", rank,
+                untied[rank]);
 }
 
 /// Every rank cuts alike; servers get room for their shard and everybody's gradients, workers only reach out.
@@ -93,6 +123,7 @@ void connect(AsyncJob& job, TrainableModel& model) {
   const std::size_t bytes =
       job.roles.is_server(rank) ? parallel::ShardServer::window_bytes(job.roles, job.shards, rank, job.sizes) : 0;
   job.window = job.world().window(bytes, window_kind(job.config(), job.world()));
+  if (job.window->kind() == comm::WindowKind::general) tie_lifelines(job);
 }
 
 void open_run(const AsyncJob& job) {
@@ -132,7 +163,8 @@ void start_together(AsyncJob& job, const RunData& data, const std::function<Trai
 }
 
 ExitCode train_async(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags) {
-  AsyncJob job{session, loaded, flags, roles_of(loaded.config, session.world().size()), {}, {}, nullptr, 0, {}};
+  AsyncJob job{session, loaded, flags, roles_of(loaded.config, session.world().size()), {}, {}, nullptr,
+               nullptr, 0,      {}};
   session.set_deadline(job.config().run.deadline_s);
   const bool is_server = job.roles.is_server(job.world().rank());
   together(job.world(), "launch check", [&] {

@@ -5,6 +5,7 @@
 
 #include "train/run_data.hpp"
 
+#include <muster/comm/lifeline.hpp>
 #include <muster/comm/session.hpp>
 #include <muster/config/config.hpp>
 #include <muster/parallel/server/shards.hpp>
@@ -26,8 +27,9 @@ struct AsyncJob {
   parallel::Shards shards;
   parallel::WindowSizes sizes;
   std::unique_ptr<comm::Window> window;
-  std::int64_t first_step = 0;            ///< of the checkpoint resumed from: updates made
-  std::vector<std::int64_t> done_beyond;  ///< steps applied out of order before it
+  std::unique_ptr<comm::Lifeline> lifeline;  ///< to the servers, where one may wait for them inside MPI
+  std::int64_t first_step = 0;               ///< of the checkpoint resumed from: updates made
+  std::vector<std::int64_t> done_beyond;     ///< steps applied out of order before it
 
   const Config& config() const { return loaded.config; }
   comm::Communicator& world() const { return session.world(); }
@@ -35,6 +37,9 @@ struct AsyncJob {
   std::int64_t lock_step_until() const;
   int threads() const { return thread_count(config(), session.launch().cores_per_rank()); }
 };
+
+/// The same on every rank, and again in a replay.
+parallel::Shards cut_model(const Config& config, const TrainableModel& model, int servers);
 
 parallel::Roles roles_of(const Config& config, int ranks);
 

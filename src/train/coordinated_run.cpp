@@ -2,6 +2,7 @@
 // the run as loop.cpp does for the synchronous strategies: the log, the metrics, the audit of every epoch, evaluations
 // and checkpoints at one version while the workers go on, the end.
 #include "train/async_interval.hpp"
+#include "train/record.hpp"
 #include "train/server.hpp"
 
 #include <muster/base/check.hpp>
@@ -63,6 +64,7 @@ class CoordinatedRun {
   optim::Schedule schedule_;
   parallel::Coordinator coordinator_;
   MetricsWriter metrics_;
+  RecordWriter record_;
   AsyncInterval interval_;
   std::map<std::int64_t, std::array<std::uint64_t, 3>> audits_;  // by epoch, until it is complete
   double lr_ = 0, last_loss_ = 0;
@@ -115,6 +117,8 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
   interval_.by_worker.resize(static_cast<std::size_t>(job_.roles.workers));
   step_ = job_.first_step;
   if (job_.flags.is_resumed) saved_version_ = job_.first_step;
+  if (config_.parallel.record)
+    record_ = RecordWriter(config_.run.directory, job_.first_step, job_.flags.is_resumed, job_.threads());
   if (metrics_.has_evaluation()) evaluated_version_ = job_.first_step;
   audit_resumed();
 }
@@ -184,6 +188,7 @@ void CoordinatedRun::take(const parallel::Applied& update) {
   set_error_step(update.version);
   step_ = update.version;
   interval_.add(update);
+  record_.write(update);
   audit(update);
   if (!has_stepped_) log::info("first step  after {}", human_seconds(since_process_start_s()));
   has_stepped_ = true;
@@ -371,6 +376,7 @@ bool CoordinatedRun::is_over() {
 
 void CoordinatedRun::end() {
   if (coordinator_.lost() > 0) job_.session.set_ranks_lost();
+  if (job_.lifeline) job_.lifeline->say_farewell();
   coordinator_.end();
 }
 

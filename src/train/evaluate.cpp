@@ -1,6 +1,5 @@
 #include <muster/train/evaluate.hpp>
 
-#include <muster/dataset/batch_queue.hpp>
 #include <muster/train/signals.hpp>
 
 #include <algorithm>
@@ -9,10 +8,6 @@ namespace muster::train {
 namespace {
 
 constexpr std::int64_t batches_between_stop_polls = 16;
-
-std::int64_t micro_batch_rows(const Config& config) {
-  return config.data.test_batch > 0 ? config.data.test_batch : config.data.batch;
-}
 
 /// Row of the largest output of each sample, ties to the lower class.
 void count_confusion(const std::vector<float>& output, std::span<const std::int32_t> labels, std::int64_t classes,
@@ -28,54 +23,22 @@ void count_confusion(const std::vector<float>& output, std::span<const std::int3
 
 Evaluator::Evaluator(const Config& config, const model::Network& network, device::Backend& backend,
                      model::ParameterStore& store, comm::Communicator& data, int threads)
-    : config_(config), network_(network), backend_(backend), store_(store), data_(data), threads_(threads) {}
-
-model::Program& Evaluator::program(std::int64_t rows) {
-  auto& slot = programs_[rows];
-  if (!slot) {
-    model::ProgramOptions options;
-    options.rows = rows;
-    options.is_training = false;
-    options.is_deterministic = config_.run.reproducible == "bitwise";
-    options.threads = threads_;
-    slot = std::make_unique<model::Program>(network_, backend_, options, store_.descs());
-    slot->bind(store_, {});
-  }
-  return *slot;
-}
+    : config_(config), network_(network), data_(data), inference_(config, network, backend, store, threads) {}
 
 EvalResult Evaluator::run(bool wants_confusion, const std::function<void()>& between_batches) {
-  auto dataset = dataset::open_test(config_.data, config_.run.seed);
   const bool has_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   const std::int64_t classes = has_labels ? network_.classes() : 0;
-  const std::int64_t unit = micro_batch_rows(config_);
-  const std::int64_t size = dataset->size();
-
-  dataset::QueueOptions options;
-  options.seed = config_.run.seed;
-  options.batch = unit * data_.size();
-  options.last_sample = size;
-  options.depth = config_.data.prefetch;
-  options.is_training = false;
-  options.check_finite = config_.data.check_finite;
-  options.transforms = config_.data.transforms;
-  options.rows_of = [unit, rank = data_.rank()](std::int64_t rows) {
-    return Range{std::min(rank * unit, rows), std::min((rank + 1) * unit, rows)};
-  };
-  dataset::BatchQueue queue(std::move(dataset), options);
+  const auto queue = inference_.open(dataset::open_test(config_.data, config_.run.seed), data_.rank(), data_.size());
 
   EvalResult result;
   if (wants_confusion) result.confusion.assign(static_cast<std::size_t>(classes * classes), 0);
   std::vector<std::int64_t> sums(6, 0);  // rows, loss units, correct, top-k, not finite, stop
   std::vector<float> output;
   std::int64_t batches = 0;
-  while (const dataset::Batch* batch = queue.next()) {
+  while (const dataset::Batch* batch = queue->next()) {
     if (!batch->rows.empty()) {
-      model::Program& p = program(batch->rows.size());
-      const device::RunContext context{config_.run.seed, 0, batch->rows.begin, batch->rows.size()};
-      p.load(batch->inputs, batch->targets);
-      for (std::size_t s = 0; s < p.forward_segments().size(); ++s) p.forward(s, context);
-      const model::MicroBatchResult part = p.loss(context);
+      model::Program& p = inference_.forward(*batch);
+      const model::MicroBatchResult part = p.loss(inference_.context_of(*batch));
       sums[0] += part.rows;
       sums[1] += part.loss_units;
       sums[2] += part.correct;

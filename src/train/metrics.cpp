@@ -48,6 +48,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::int64_t res
   constexpr int code = static_cast<int>(ExitCode::checkpoint);
   if (resume_step >= 0 && std::filesystem::exists(path))
     write_file_atomic(path, lines_up_to(read_file(path, code), resume_step, has_evaluation_), code);
+  name_ = path.string();
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(ExitCode::checkpoint, "cannot open {}: {}", path.string(), std::strerror(errno));
 }
@@ -66,7 +67,7 @@ void MetricsWriter::write(const MetricsLine& line) {
     written = ::write(descriptor_, text.data(), text.size());
   } while (written < 0 && errno == EINTR);
   if (written != static_cast<ssize_t>(text.size()))
-    fail(ExitCode::checkpoint, "cannot append to metrics.jsonl: {}; free disk space",
+    fail(ExitCode::checkpoint, "cannot append to {}: {}; free disk space", name_,
          written < 0 ? std::strerror(errno) : "the disk is full");
 }
 

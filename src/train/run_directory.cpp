@@ -42,7 +42,8 @@ void find_in(const fs::path& folder, bool (*is_own)(const std::string&), std::ve
 /// What muster has made in a directory, apart from the folders that hold it.
 std::vector<fs::path> own_entries(const fs::path& directory) {
   std::vector<fs::path> found;
-  for (const char* name : {"config.yaml", "log.txt", "metrics.jsonl", "config.yaml.tmp", "metrics.jsonl.tmp"})
+  for (const char* name : {"config.yaml", "log.txt", "metrics.jsonl", "record.jsonl", "config.yaml.tmp",
+                           "metrics.jsonl.tmp", "record.jsonl.tmp"})
     if (fs::exists(fs::symlink_status(directory / name))) found.push_back(directory / name);
   find_in(directory / "checkpoints", is_checkpoint, found);
   find_in(directory / "errors", is_crash_file, found);

@@ -28,7 +28,10 @@ void follow(ServerRank& server) {
     }
     const parallel::Ending ending = server.shard->look_up(deadline_s);
     if (ending == parallel::Ending::ranks_lost) server.job.session.set_ranks_lost();
-    if (ending != parallel::Ending::none) return;
+    if (ending != parallel::Ending::none) {
+      if (server.job.lifeline) server.job.lifeline->say_farewell();
+      return;
+    }
     pass_time(idle.elapsed_s());
   }
 }

@@ -19,6 +19,9 @@ sigset_t stop_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (int signal : {SIGTERM, SIGUSR1, SIGINT}) sigaddset(&set, signal);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);  // nohup has it ignored: so it stays
   return set;
 }
 
@@ -55,6 +58,8 @@ const char* stop_signal_name() {
       return "SIGUSR1";
     case SIGINT:
       return "SIGINT";
+    case SIGHUP:
+      return "SIGHUP";
     default:
       return "";
   }

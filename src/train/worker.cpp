@@ -65,7 +65,8 @@ class Worker {
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<dataset::BatchQueue> queue_;
   std::deque<std::int64_t> ordered_;  // steps whose shares the queue has or reads
-  std::vector<float> running_;
+  std::vector<float> running_;        // as pulled: what did not change since is not copied again
+  std::vector<float> new_running_;    // as pushed
   double slowness_;
 };
 
@@ -81,6 +82,7 @@ Worker::Worker(AsyncJob& job, RunData data)
   layouts_ = first_->store->descs();
   first_.reset();
   running_.resize(static_cast<std::size_t>(job_.shards.running));
+  new_running_.resize(running_.size());
   dataset::QueueOptions options = queue_options(config);
   options.rows_of = [](std::int64_t rows) { return Range{0, rows}; };
   queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_.train), options);
@@ -181,9 +183,9 @@ void Worker::compute(const dataset::Batch& batch, std::int64_t step, std::int64_
   set_running(*replica_->store, running_);
   const StepResult result = replica_->step->gradient(batch, step, false);
   replica_->step->update_running_values(step, batch.position.rows);  // all take part, whatever their losses are
-  copy_running(*replica_->store, running_);
+  copy_running(*replica_->store, new_running_);
   lag(watch.elapsed_s());
-  if (replica_->plan.replica == 0) client_->push(0, {job_.shards.parameters, job_.shards.elements()}, running_);
+  if (replica_->plan.replica == 0) client_->push(0, {job_.shards.parameters, job_.shards.elements()}, new_running_);
 
   parallel::CommitFacts facts;
   facts.batch = step;

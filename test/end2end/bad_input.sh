@@ -42,6 +42,8 @@ bad_data_ 'no HDF5 at all' 3 'zero.h5' 'expected an HDF5 file' -- --set data.tra
 bad_data_ 'missing file' 3 'nowhere.h5' 'No such file' -- --set data.train.file=nowhere.h5
 mkdir folder
 bad_data_ 'a folder instead of a file' 3 'folder' 'found a folder' -- --set data.train.file=folder
+mkfifo pipe.h5
+bad_data_ 'a pipe that nobody writes to' 3 'pipe.h5' 'found a pipe or device' -- --set data.train.file=pipe.h5
 bad_data_ 'missing dataset' 3 '/images' "did you mean '/images'" -- --set data.train.inputs=/imagse
 bad_data_ 'a batch beyond the data' 3 'at most the 12 samples' 'found 13' -- --set data.batch=13
 bad_data_ 'a batch beyond counting' 2 'data.batch' 'at most 2147483647' -- --set data.batch=9223372036854775807
@@ -67,10 +69,12 @@ bad_data_ 'a device that is not there' 4 'cuda' -- --set device.kind=cuda
 bad_data_ 'more threads than cores' 4 'device.threads' -- --set device.threads=999
 
 case_ 'NaN in the data is found and named'
-printf '\x00\x00\xc0\x7f' >nan.raw
-head -c 764 /dev/zero >>nan.raw
-run_ "$MUSTER" convert raw --input nan.raw --target labels.raw --shape 1,4,4 --dtype float32 --output nan.h5
-expect_exit 0
+/usr/bin/python3 - <<'EOP'
+import h5py, numpy as np
+with h5py.File("nan.h5", "w") as f:
+    f["images"], f["labels"] = np.zeros((12, 1, 4, 4), "f4"), np.arange(12) % 3
+    f["images"][0, 0, 0, 0] = np.nan
+EOP
 run_ "$MUSTER" train good.yaml --set run.directory=nan --set data.train.file=nan.h5 --set data.shuffle=none
 expect_exit 3
 expect_contains 'sample 0 holds'
@@ -115,6 +119,22 @@ expect_exit 4
 expect_contains '--mpi=pmix'
 expect_no_file srun
 
+for launcher in 'OMPI_COMM_WORLD_SIZE=4' 'PMI_SIZE=4 PMI_RANK=0' 'PMIX_RANK=1'; do
+  case_ "tasks of another MPI's launcher ($launcher) are many worlds of one"
+  # shellcheck disable=SC2086
+  run_ env $launcher "$MUSTER" train good.yaml --set run.directory=foreign
+  expect_exit 4
+  expect_contains "${launcher%% *}"
+  expect_contains 'a world of one'
+  expect_no_file foreign
+done
+
+case_ "a variable with muster's prefix that means nothing"
+run_ env MUSTER_OPTIMISER_LR=1 "$MUSTER" train good.yaml --set run.directory=foreign
+expect_exit 2
+expect_contains "did you mean 'MUSTER_OPTIMIZER_LR'"
+expect_no_file foreign
+
 case_ 'an output that exists is not overwritten by convert'
 convert_ --output good.h5
 expect_exit 2
@@ -124,6 +144,57 @@ case_ 'convert says what a wrong file holds'
 run_ "$MUSTER" convert idx --input inputs.raw --target labels.raw --output x.h5
 expect_exit 3
 expect_contains 'inputs.raw'
+expect_no_file x.h5
+expect_no_file x.h5.tmp
+
+bad_convert_() { # NAME CODE TEXT FORMAT FLAGS...: nothing may be left behind
+  local name=$1 code=$2 text=$3
+  shift 3
+  case_ "convert: $name"
+  run_ "$MUSTER" convert "$@" --output x.h5
+  expect_exit "$code"
+  expect_contains "$text"
+  expect_no_file x.h5
+  expect_no_file x.h5.tmp
+}
+raw_files=(--input inputs.raw --target labels.raw)
+printf '\0\0\x08\x03\0\0\0\0\0\0\0\0\0\0\0\0' >empty.idx
+printf '\0\0\x08\x01\0\0\0\0' >none.idx
+printf '\0\0\xc0\x7f%060d' 0 >nan.raw
+printf '\1' >one.raw
+bad_convert_ 'a shape beyond counting bytes' 3 'inputs.raw' raw "${raw_files[@]}" --dtype float32 --shape 4611686018427387904
+bad_convert_ 'a shape beyond counting' 2 'more elements' raw "${raw_files[@]}" --shape 4611686018427387904,4,4
+bad_convert_ 'no samples' 3 'expected samples, found none' idx --input empty.idx --target none.idx
+bad_convert_ 'NaN' 3 'sample 0: element 0: expected finite numbers, found nan' raw --dtype float32 --shape 16 --input nan.raw --target one.raw
+bad_convert_ '--dtype for idx' 2 'it is for raw' idx --input empty.idx --target none.idx --dtype float32
+bad_convert_ '--shape for idx' 2 'it is for csv, npy, raw' idx --input empty.idx --target none.idx --shape 3,3
+bad_convert_ '--label-column for raw' 2 'it is for csv' raw "${raw_files[@]}" --shape 1,4,4 --label-column last
+bad_convert_ '--deflate for text' 2 'it is for idx' text --input labels.raw --deflate 3
+bad_convert_ '--encoding for csv' 2 'it is for text' csv --input labels.raw --encoding bytes
+for level in -1 10; do
+  bad_convert_ "--deflate $level" 2 "--deflate: expected 0 (contiguous) to 9, found $level" raw "${raw_files[@]}" --shape 1,4,4 "--deflate=$level"
+done
+
+for place in folder /dev/null; do
+  case_ "convert into $place"
+  convert_ --output "$place" --force
+  expect_exit 2
+  expect_contains "expected a file or a free name"
+  expect_no_file "$place.tmp"
+done
+
+case_ 'convert into a place that cannot be written'
+convert_ --output /proc/x.h5
+expect_exit 3
+expect_contains '/proc/x.h5.tmp: cannot be created: No such file'
+
+case_ 'convert on a full disk'
+head -c 192000 /dev/zero >large.raw
+head -c 12000 /dev/zero >zeros.raw
+run_ bash -c "ulimit -f 40; trap '' XFSZ; exec \"\$MUSTER\" convert raw --input large.raw --target zeros.raw --shape 16 --output x.h5"
+expect_exit 3
+expect_contains 'x.h5: cannot be written: File too large'
+expect_equal "$(wc -l <<<"$output")" 1 'lines of the message'
 expect_no_file x.h5
 expect_no_file x.h5.tmp
 

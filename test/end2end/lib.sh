@@ -64,3 +64,13 @@ _at_exit() {
   printf 'not ok %s: ended before finish\n' "$(basename "$0")"
 }
 trap _at_exit EXIT
+
+# rank_of RUN RANK: process of that rank of the job that trains in RUN
+rank_of() {
+  local file
+  for file in /proc/[0-9]*/environ; do
+    { tr '\0' ' ' <"${file%environ}cmdline"; } 2>/dev/null | grep -q "run.directory=$1 " || continue
+    { tr '\0' ' ' <"${file%environ}cmdline"; } 2>/dev/null | grep -q "^$MUSTER " || continue
+    if { tr '\0' '\n' <"$file"; } 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then file=${file%/environ}; echo "${file#/proc/}"; return; fi
+  done
+}

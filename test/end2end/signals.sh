@@ -20,7 +20,7 @@ started_() { # RUN: waits until the run is in mid-training
   fail_case "the training in $1 did not start"
 }
 
-for signal in TERM USR1; do
+for signal in TERM USR1 HUP INT; do
   case_ "SIG$signal: saved, exit code 75"
   "$MUSTER" train mlp.yaml --set run.directory="s$signal" >log 2>&1 &
   process=$!
@@ -31,6 +31,41 @@ for signal in TERM USR1; do
   expect_exit 75
   expect_contains 'state saved'
   expect_equal "$(find "s$signal/checkpoints" -name 'step-*' | wc -l)" 1 'checkpoints'
+done
+
+case_ 'nohup: SIGHUP changes nothing, SIGTERM stops'
+nohup "$MUSTER" train mlp.yaml --set run.directory=nohup >log 2>&1 &
+process=$!
+started_ nohup
+kill -HUP "$process"
+sleep 0.3
+expect_true kill -0 "$process"
+kill -TERM "$process"
+wait "$process"
+exit_code=$? output=$(cat log)
+expect_exit 75
+expect_contains 'SIGTERM'
+
+# Nearly all the time goes into evaluations, or into checkpoints: a signal comes in the middle of one.
+for busy in 'eval.every=1 step' 'checkpoint.every=1 step'; do
+  for try in 1 2 3; do
+    case_ "SIGTERM with $busy, try $try: saved, exit code 75, and the run goes on"
+    run=busy${busy%%.*}$try
+    "$MUSTER" train mlp.yaml --set run.directory="$run" --set 'log.every=1 step' --set "$busy" \
+      --set data.synthetic.test_samples=20000 >log 2>&1 &
+    process=$!
+    started_ "$run"
+    sleep "0.0$((RANDOM % 10))"
+    kill -TERM "$process"
+    wait "$process"
+    exit_code=$? output=$(cat log)
+    expect_exit 75
+    expect_contains 'state saved'
+    step=$(basename "$(find "$run/checkpoints" -name 'step-*' | sort | tail -n 1)" | sed 's/step-0*//')
+    run_ "$MUSTER" train mlp.yaml --set run.directory="$run" --set run.steps=$((step + 3)) --resume
+    expect_exit 0
+    expect_contains "resumed at step $step"
+  done
 done
 
 # The matrix kernels of a wide layer must survive a signal at any moment.
@@ -103,6 +138,7 @@ case_ 'no good checkpoint at all: exit code 8'
 for folder in damaged/checkpoints/step-*; do rm "$folder/manifest.json"; done
 run_ "$MUSTER" train mlp.yaml --set run.directory=damaged --resume
 expect_exit 8
+expect_equal "$(grep -o 'step-00000010[^ ;]*manifest.json' <<<"$output" | wc -l)" 1 'times each damage is told'
 
 case_ 'a diverging run ends with code 7 and names the mend'
 run_ "$MUSTER" train mlp.yaml --set run.directory=diverged --set optimizer.momentum.lr=1e20

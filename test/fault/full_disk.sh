@@ -40,7 +40,9 @@ for limit in 500 1500; do # no room for the weights; room for them but not for t
   expect_exit 8
   expect_contains 'checkpoint of step 20 not written, older ones are untouched'
   expect_contains "$file"
+  expect_contains 'File too large'
   expect_contains 'free disk space'
+  expect_lacks 'H5'
   expect_equal "$(names_in "$run/checkpoints")" 'step-00000010 '
 
   case_ "no room for $file: goes on when there is space"

@@ -24,6 +24,23 @@ case_ 'bad input: its code'
 run_ bash "$launcher" -n 2 -- train train.yaml --set run.directory=bad --set data.batch=-1
 expect_exit 2
 
+# A script's background commands ignore SIGINT, so `env` restores it; the whole group gets it, as from a terminal.
+for signal in INT TERM HUP USR1; do
+  case_ "SIG$signal to the launcher: saved, 75"
+  setsid env --default-signal=INT bash "$launcher" -n 2 -- train train.yaml --set run.directory="s$signal" --set run.steps=100000000 >log 2>&1 &
+  job=$!
+  for _ in $(seq 300); do [ -s "s$signal/metrics.jsonl" ] && break; sleep 0.1; done
+  kill -"$signal" -- "-$job"
+  for _ in $(seq 300); do kill -0 "$job" 2>/dev/null || break; sleep 0.1; done
+  if kill -0 "$job" 2>/dev/null; then fail_case 'the launcher did not end'; kill -KILL "$job"; fi
+  wait "$job"
+  exit_code=$? output=$(cat log)
+  expect_exit 75
+  expect_contains 'state saved'
+  step=$(sed -nE 's/.* after step ([0-9]+), state saved.*/\1/p' log)
+  expect_file "s$signal/checkpoints/step-$(printf %08d "$step")/manifest.json"
+done
+
 case_ 'a killed rank: 6, named, and no process stays'
 bash "$launcher" -n 3 -- train train.yaml --set run.directory=killed --set run.steps=100000000 >log 2>&1 &
 job=$!

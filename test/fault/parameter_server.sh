@@ -19,15 +19,6 @@ eval: {every: 300 steps}
 log: {every: 20 steps}
 EOC
 
-# rank_of_ RUN RANK: process of that rank of the job that trains in RUN
-rank_of_() {
-  local file
-  for file in /proc/[0-9]*/environ; do
-    { tr '\0' ' ' <"${file%environ}cmdline"; } 2>/dev/null | grep -q "run.directory=$1 " || continue
-    { tr '\0' ' ' <"${file%environ}cmdline"; } 2>/dev/null | grep -q "^$MUSTER " || continue
-    if { tr '\0' '\n' <"$file"; } 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then file=${file%/environ}; echo "${file#/proc/}"; return; fi
-  done
-}
 start_() { # RUN RANKS FLAGS...: in the background; waits until it trains
   local run=$1 ranks=$2
   shift 2
@@ -76,7 +67,7 @@ expect_equal "$(awk -v l="$loss" 'BEGIN { print (l < 0.2) }')" 1 "loss $loss of 
 
 case_ 'a killed worker: the others do its batches, every sample is used once'
 start_ killed 4 --set run.steps=6000 --set checkpoint.every=never --set eval.every=never
-victim=$(rank_of_ killed 2)
+victim=$(rank_of killed 2)
 expect_true test -n "$victim"
 [ -n "$victim" ] && kill -KILL "$victim"
 await_
@@ -87,19 +78,19 @@ expect_contains 'done        6000 steps'
 
 case_ 'a paused worker is let in again and works'
 start_ paused 4 --set run.steps=100000000 --set checkpoint.every=never --set eval.every=never --set log.every='1000 steps'
-victim=$(rank_of_ paused 3)
+victim=$(rank_of paused 3)
 expect_true test -n "$victim"
 [ -n "$victim" ] && kill -STOP "$victim" && until_ 'worker 2 \(rank 3 .* is gone' && kill -CONT "$victim"
 until_ 'worker 2 \(rank 3 .* is back'
 until_ 'shares [1-9][0-9]*/[1-9][0-9]*/[1-9][0-9]* %$'
-kill -USR1 "$(rank_of_ paused 1)"
+kill -USR1 "$(rank_of paused 1)"
 await_
 expect_exit 75
 
 case_ 'a killed server: code 6, named; the run resumes with another number of workers and servers'
 start_ server 4 --set parallel.servers=2 --set run.steps=100000
 for _ in $(seq 200); do compgen -G 'server/checkpoints/step-*' >/dev/null && break; sleep 0.05; done
-victim=$(rank_of_ server 1)
+victim=$(rank_of server 1)
 expect_true test -n "$victim"
 [ -n "$victim" ] && kill -KILL "$victim"
 await_
@@ -113,7 +104,7 @@ expect_contains "done        $((step + 200)) steps"
 
 case_ 'a signal saves and gives 75; the resumed run ends at its step'
 start_ stopped 3 --set run.steps=1000000 --set checkpoint.every=never --set eval.every=never
-victim=$(rank_of_ stopped 2)
+victim=$(rank_of stopped 2)
 kill -USR1 "$victim"
 await_
 expect_exit 75
@@ -124,7 +115,7 @@ expect_contains "done        $((step + 100)) steps"
 
 case_ 'the last worker gone: code 6'
 start_ last 2 --set run.steps=1000000
-victim=$(rank_of_ last 1)
+victim=$(rank_of last 1)
 [ -n "$victim" ] && kill -KILL "$victim"
 await_
 expect_exit 6
@@ -137,8 +128,8 @@ ranks_ 2 "$MUSTER" train ps.yaml --set run.directory=calm $lock_step
 expect_exit 0
 # shellcheck disable=SC2086
 start_ hit 4 $lock_step
-victim=$(rank_of_ hit 1)
-paused=$(rank_of_ hit 3)
+victim=$(rank_of hit 1)
+paused=$(rank_of hit 3)
 expect_true test -n "$victim" -a -n "$paused"
 [ -n "$victim" ] && kill -KILL "$victim"
 [ -n "$paused" ] && kill -STOP "$paused" && until_ 'worker 2 \(rank 3 .* is gone' && kill -CONT "$paused"
@@ -157,11 +148,11 @@ expect_contains 'done        400 steps'
 
 case_ 'a spare takes over from a worker that is gone'
 start_ spare 4 --set parallel.spares=1 --set run.steps=100000000 --set checkpoint.every=never --set eval.every=never --set log.every='1000 steps'
-victim=$(rank_of_ spare 1)
+victim=$(rank_of spare 1)
 [ -n "$victim" ] && kill -KILL "$victim"
 until_ 'worker 0 \(rank 1 .* is gone'
 until_ 'shares 0/[1-9][0-9]*/[1-9]'
-kill -USR1 "$(rank_of_ spare 2)"
+kill -USR1 "$(rank_of spare 2)"
 await_
 expect_exit 75
 

@@ -17,9 +17,10 @@ struct SessionOptions {
 
 /// What the launcher says about this process, read from the environment before MPI starts.
 struct LaunchFacts {
-  int world_size = 1;    ///< as MPI says
-  int tasks_of_job = 0;  ///< as Slurm says (SLURM_NTASKS/SLURM_STEP_NUM_TASKS inside srun), 0: no such job
-  std::string launcher;  ///< "none", "mpirun", "srun"
+  int world_size = 1;         ///< as MPI says
+  int tasks_of_job = 0;       ///< at least so many were started, says the launcher; 0: no launcher
+  std::string tasks_said_by;  ///< the variable that says so, "SLURM_NTASKS=4"
+  std::string launcher;       ///< "none", "mpirun", "srun"
   int ranks_on_node = 1;
   int cores_allowed = 1;  ///< affinity mask of this process
   int cores_of_node = 1;  ///< union of the masks of the node's ranks

@@ -80,8 +80,7 @@ struct ScheduleOptions {
   std::string kind = "constant";  ///< constant | step | exponential | cosine | polynomial
   double warmup_epochs = 0;
   std::int64_t warmup_steps = 0;  ///< one of the two
-  double warmup_start =
-      0.0;  ///< factor of lr from which the warm-up rises: step s < n gets start + (1 - start) (s + 1) / (n + 1)
+  double warmup_start = 0.0;      ///< factor of lr at step 0: step s of a warm-up of n gets start + (1 - start) s / n
   double min_factor = 0.0;        ///< cosine, polynomial: factor of lr at the end
   double power = 1.0;             ///< polynomial
   double gamma = 0.1;             ///< step: factor at each boundary; exponential: factor per epoch

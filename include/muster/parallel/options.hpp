@@ -25,6 +25,7 @@ struct ParallelOptions {
   std::int64_t longest_lease = 8;    ///< parameter_server: batches that a fast worker takes at a time
   double heartbeat_deadline_s = 10;  ///< parameter_server: a rank silent for longer is gone
   std::string transport = "auto";    ///< parameter_server: auto | shared | general
+  bool record = false;               ///< parameter_server: keep the order of events, for muster replay
   bool allow_oversubscribe = false;  ///< more ranks x threads than cores on a node
 };
 

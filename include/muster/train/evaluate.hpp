@@ -3,12 +3,9 @@
 #pragma once
 
 #include <muster/comm/communicator.hpp>
-#include <muster/model/program.hpp>
-#include <muster/train/options.hpp>
+#include <muster/train/inference.hpp>
 
 #include <functional>
-#include <map>
-#include <memory>
 #include <vector>
 
 namespace muster::train {
@@ -32,15 +29,10 @@ class Evaluator {
   EvalResult run(bool wants_confusion, const std::function<void()>& between_batches = {});
 
  private:
-  model::Program& program(std::int64_t rows);
-
   const Config& config_;
   const model::Network& network_;
-  device::Backend& backend_;
-  model::ParameterStore& store_;
   comm::Communicator& data_;
-  int threads_;
-  std::map<std::int64_t, std::unique_ptr<model::Program>> programs_;  // by rows
+  Inference inference_;
 };
 
 }  // namespace muster::train

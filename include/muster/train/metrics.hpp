@@ -24,8 +24,11 @@ class MetricsWriter {
   /// After a resume: an evaluation of the resumed step is among the lines kept.
   bool has_evaluation() const { return has_evaluation_; }
   MetricsWriter(MetricsWriter&& other) noexcept
-      : descriptor_(std::exchange(other.descriptor_, -1)), has_evaluation_(other.has_evaluation_) {}
+      : name_(std::move(other.name_)),
+        descriptor_(std::exchange(other.descriptor_, -1)),
+        has_evaluation_(other.has_evaluation_) {}
   MetricsWriter& operator=(MetricsWriter&& other) noexcept {
+    std::swap(name_, other.name_);
     std::swap(descriptor_, other.descriptor_);
     std::swap(has_evaluation_, other.has_evaluation_);
     return *this;
@@ -34,6 +37,7 @@ class MetricsWriter {
   void write(const MetricsLine& line);
 
  private:
+  std::string name_;
   int descriptor_ = -1;
   bool has_evaluation_ = false;
 };

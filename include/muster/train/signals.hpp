@@ -1,5 +1,5 @@
-// SIGTERM and SIGUSR1 ask for a stop: the run saves and exits 75. A second such signal, and SIGINT twice, end the
-// process at once. They are taken by a thread that only sets a flag; every loop polls it.
+// SIGTERM, SIGUSR1, SIGINT and SIGHUP (unless ignored, as by nohup) ask for a stop: the run saves and exits 75. A
+// second one ends the process at once. They are taken by a thread that only sets a flag; every loop polls it.
 #pragma once
 
 namespace muster::train {
@@ -8,7 +8,7 @@ namespace muster::train {
 /// write beyond the file-size limit fail instead of killing the process.
 void install_signal_handlers();
 bool is_stop_requested();
-/// "SIGTERM", "SIGUSR1", "SIGINT" or "".
+/// "SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP" or "".
 const char* stop_signal_name();
 /// For tests: forgets a request.
 void clear_stop_request();

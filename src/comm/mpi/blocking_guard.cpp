@@ -1,6 +1,7 @@
 #include "comm/mpi/blocking_guard.hpp"
 
 #include <muster/base/error.hpp>
+#include <muster/base/status_file.hpp>
 
 #include <sys/time.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@ char message[256];  // written before the alarm is armed, read by the handler
 
 void end_process(int) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message, std::strlen(message));
+  write_status_file(static_cast<int>(ExitCode::comm));
   ::_exit(static_cast<int>(ExitCode::comm));
 }
 

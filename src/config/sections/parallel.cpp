@@ -36,6 +36,9 @@ std::vector<ConfigKey> server_keys() {
           "parallel.transport", [](Config & c) -> auto& { return c.parallel.transport; },
           choice({"auto", "shared", "general"}),
           "parameter_server: windows in shared memory (one node) or of MPI; auto: shared where possible"),
+      key<Config>(
+          "parallel.record", [](Config & c) -> auto& { return c.parallel.record; }, {},
+          "parameter_server: keep the order of events in RUN/record.jsonl, for muster replay"),
   };
 }
 

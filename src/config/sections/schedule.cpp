@@ -21,7 +21,7 @@ Kind<ScheduleOptions> kind(const std::string& name, const std::string& meaning, 
                           .unit("steps"));
   made.keys.push_back(key<S>(
       "warmup_start", [](S & s) -> auto& { return s.warmup_start; }, between(0, 1),
-      "factor at the first step of the warm-up"));
+      "factor at the first step; rises to 1 at the first step after the warm-up"));
   return made;
 }
 
@@ -45,7 +45,8 @@ const std::vector<Kind<ScheduleOptions>>& kinds() {
                 .required()
                 .example("[30, 60]"),
             gamma("factor at each boundary")}),
-      kind("exponential", "times gamma every epoch, evenly", {gamma("factor per epoch")}),
+      kind("exponential", "times gamma after every epoch, in steps as PyTorch's ExponentialLR",
+           {gamma("factor per epoch")}),
       kind("cosine", "half a cosine from 1 to min_factor (Loshchilov and Hutter 2017)", {min_factor()}),
       kind("polynomial", "min_factor + (1 - min_factor) (1 - t)^power, t from 0 to 1",
            {min_factor(), key<S>(

@@ -7,6 +7,7 @@ namespace muster::dataset {
 std::string convert_cifar(const ConvertOptions& options) {
   constexpr std::size_t image_bytes = 3 * 32 * 32;
   const std::size_t label_bytes = options.format == "cifar100" ? 2 : 1, record = label_bytes + image_bytes;
+  const std::size_t classes = options.format == "cifar100" ? 100 : 10;
   if (options.inputs.empty()) fail(ExitCode::usage, "convert {}: expected --input with the .bin files", options.format);
   if (!options.targets.empty())
     fail(ExitCode::usage, "convert {}: the labels are in the input files; --target has no meaning here",
@@ -20,6 +21,9 @@ std::string convert_cifar(const ConvertOptions& options) {
            record, options.format, content.size());
     for (std::size_t at = 0; at < content.size(); at += record) {
       labels.push_back(content[at + label_bytes - 1]);  // the fine label is the last
+      if (std::to_integer<std::size_t>(labels.back()) >= classes)
+        fail(ExitCode::data, "{}: record {}: expected a label below {} ({}), found {}: damaged, or another format",
+             path, at / record, classes, options.format, std::to_integer<int>(labels.back()));
       images.insert(images.end(), content.begin() + static_cast<std::ptrdiff_t>(at + label_bytes),
                     content.begin() + static_cast<std::ptrdiff_t>(at + record));
     }

@@ -8,6 +8,7 @@
 #include <zlib.h>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace muster::dataset {
 
@@ -34,13 +35,36 @@ std::vector<std::byte> read_bytes(const std::string& path) {
   return content;
 }
 
+std::int64_t elements_of(const std::string& path, const Shape& shape) {
+  try {
+    return shape.elements();
+  } catch (const Error& error) {
+    fail(ExitCode::data, "{}: damaged, or of another format: {}", path, error.what());
+  }
+}
+
 void expect_file_pair(const ConvertOptions& options) {
   if (options.inputs.size() == 1 && options.targets.size() == 1) return;
   fail(ExitCode::usage, "convert {}: expected one --input file and one --target file, found {} and {}", options.format,
        options.inputs.size(), options.targets.size());
 }
 
+namespace {
+
+void check_output(const ConvertOptions& options) {
+  if (options.deflate < 0 || options.deflate > 9)
+    fail(ExitCode::usage, "convert: --deflate: expected 0 (contiguous) to 9, found {}", options.deflate);
+  std::error_code ignored;
+  const auto status = std::filesystem::status(options.output, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail(ExitCode::usage, "convert: --output: expected a file or a free name, found {} {}",
+         std::filesystem::is_directory(status) ? "the folder" : "the device or pipe", options.output);
+}
+
+}  // namespace
+
 std::string convert(const ConvertOptions& options) {
+  check_output(options);
   struct Format {
     const char* name;
     std::string (*run)(const ConvertOptions&);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <muster/dataset/convert.hpp>
+#include <muster/tensor/shape.hpp>
 
 #include <cstddef>
 #include <string>
@@ -18,6 +19,8 @@ std::string convert_text(const ConvertOptions& options);
 
 /// A whole file, decompressed where it is gzip (by content, not by name). Throws Error(data).
 std::vector<std::byte> read_bytes(const std::string& path);
+/// The elements of a shape that a file promises. Throws Error(data) where they cannot be counted.
+std::int64_t elements_of(const std::string& path, const Shape& shape);
 /// Throws Error(usage) unless exactly one file of inputs and one of targets was given.
 void expect_file_pair(const ConvertOptions& options);
 

@@ -26,7 +26,7 @@ Idx parse(const std::string& path, const std::vector<std::byte>& content, std::s
     extents.push_back(extent);
   }
   const Shape shape(extents);
-  if (content.size() - header != static_cast<std::size_t>(shape.elements()))
+  if (content.size() - header != static_cast<std::size_t>(elements_of(path, shape)))
     fail(ExitCode::data, "{}: its header promises {} bytes of data for {}, found {}: truncated or damaged", path,
          shape.elements(), shape.text(), content.size() - header);
   return {shape, std::span(content).subspan(header)};

@@ -12,9 +12,10 @@ std::string convert_raw(const ConvertOptions& options) {
   const DType type = options.dtype == "uint8" ? DType::u8 : DType::f32;
   const Shape shape(options.shape);
   const auto inputs = read_bytes(options.inputs[0]), targets = read_bytes(options.targets[0]);
-  const std::size_t sample_bytes = static_cast<std::size_t>(shape.elements()) * size_of(type);
-  if (inputs.empty() || inputs.size() % sample_bytes != 0)
-    fail(ExitCode::data, "{}: expected samples of {} bytes ({} {}), found {} bytes", options.inputs[0], sample_bytes,
+  const auto elements = static_cast<std::size_t>(shape.elements());  // times its size it may not fit
+  const std::size_t width = size_of(type), sample_bytes = elements * width;
+  if (inputs.empty() || elements > inputs.size() / width || inputs.size() % sample_bytes != 0)
+    fail(ExitCode::data, "{}: expected samples of {} elements ({} {}), found {} bytes", options.inputs[0], elements,
          options.dtype, shape.text(), inputs.size());
   const std::size_t samples = inputs.size() / sample_bytes;
   if (targets.size() != samples)

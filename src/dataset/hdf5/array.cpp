@@ -104,12 +104,16 @@ hid_t native_type(DType dtype) {
 
 File open_file(const std::string& path) {
   prepare_library();
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);  // to open a pipe is to wait for its writer
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail(ExitCode::data, "{}: expected an HDF5 file, found a {}; muster convert makes one", path,
+         std::filesystem::is_directory(status) ? "folder" : "pipe or device");
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0)
     fail(ExitCode::data, "{}: cannot open: {}; expected an HDF5 file (muster convert makes one)", path,
          std::strerror(errno));
   ::close(descriptor);
-  if (std::filesystem::is_directory(path)) fail(ExitCode::data, "{}: expected an HDF5 file, found a folder", path);
   File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (file) return file;
   const std::string reason = error_text();

@@ -2,6 +2,7 @@
 #include "dataset/hdf5/check.hpp"
 
 #include <cstdlib>
+#include <string_view>
 
 namespace muster::dataset::hdf5 {
 
@@ -19,6 +20,20 @@ void prepare_library() {
   (void)is_prepared;
 }
 
+namespace {
+
+/// A failed read or write of a file: a long line of addresses and sizes, with a time that breaks it in two.
+std::string readable(const std::string& text) {
+  constexpr std::string_view mark = "error message = '";
+  if (const auto at = text.find(mark); at != std::string::npos) {
+    const std::string reason = text.substr(at + mark.size());
+    return reason.substr(0, reason.find('\''));
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
 std::string error_text() {
   std::string text = "no message";
   const auto take = [](unsigned, const H5E_error2_t* entry, void* target) -> herr_t {
@@ -26,7 +41,7 @@ std::string error_text() {
     return 0;
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, take, &text);
-  return text;
+  return readable(text);
 }
 
 }  // namespace muster::dataset::hdf5

@@ -27,7 +27,7 @@ using PropertyList = UniqueHandle<IdTraits<H5Pclose>>;
 
 /// Silences HDF5's printing and file locks for this process; called before the first use.
 void prepare_library();
-/// The innermost message of HDF5's error stack.
+/// The innermost message of HDF5's error stack: the system's reason where it holds one, else its first line.
 std::string error_text();
 
 template <class Value>

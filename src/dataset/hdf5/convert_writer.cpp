@@ -3,9 +3,9 @@
 #include "dataset/convert/writer.hpp"
 
 #include "dataset/hdf5/array.hpp"
+#include "dataset/hdf5/new_file.hpp"
 
 #include <muster/base/check.hpp>
-#include <muster/base/file.hpp>
 
 #include <cmath>
 #include <filesystem>
@@ -37,27 +37,34 @@ DataSet create_dataset(hid_t file, const std::string& name, DType type, const Sh
   return set;
 }
 
-}  // namespace
-
-namespace {
-
-/// The file under its temporary name; gone with this object unless it was renamed.
-struct TemporaryFile {
-  explicit TemporaryFile(std::string name) : path(std::move(name)) {}
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    std::error_code ignored;
-    fs::remove(path, ignored);
+/// Every promise of a format about its sizes ends here: HDF5 itself takes none of these.
+void check_sizes(const ConvertOptions& options, std::int64_t samples, const Shape& input, const Shape& target) {
+  constexpr std::size_t most_axes = H5S_MAX_RANK - 1;
+  const std::string& place = options.inputs.empty() ? options.output : options.inputs.front();
+  if (samples < 1) fail(ExitCode::data, "{}: expected samples, found none", place);
+  for (const Shape& shape : {input, target}) {
+    if (shape.rank() > most_axes)
+      fail(ExitCode::data, "{}: expected samples of at most {} axes, found {}", place, most_axes, shape.rank());
+    if (shape.batched(samples).elements() < 1)
+      fail(ExitCode::data, "{}: expected samples with elements, found the shape {}", place, shape.text());
   }
-  std::string path;
-};
+}
+
+bool must_be_copied(const ConvertOptions& options) {
+  std::error_code ignored;
+  const bool exists = fs::exists(options.output, ignored);
+  if (exists && !options.is_forced && !options.is_appended)
+    fail(ExitCode::usage, "{} exists already; replace it with --force, or add to it with --append", options.output);
+  return exists && options.is_appended;
+}
 
 }  // namespace
 
 struct ConvertWriter::Impl {
   Impl(const ConvertOptions& options, std::int64_t samples, DType input_type, const Shape& input_shape,
        DType target_type, const Shape& target_shape);
+  void check_finite(const std::vector<std::string>& files, const Shape& shape, std::int64_t done,
+                    std::span<const std::byte> values) const;
   void add(DataSet& set, DType type, const Shape& shape, std::int64_t& done, std::span<const std::byte> values);
   void add_inputs(std::span<const std::byte> values);
   void sum(std::span<const std::byte> values);
@@ -65,11 +72,10 @@ struct ConvertWriter::Impl {
   std::string close();
 
   ConvertOptions options_;
-  TemporaryFile temporary_;
   std::int64_t samples_;
   DType input_type_, target_type_;
   Shape input_shape_, target_shape_;
-  File file_;
+  NewFile file_;
   DataSet inputs_, targets_;
   std::int64_t inputs_done_ = 0, targets_done_ = 0;
   std::vector<double> sums_, squares_;  // per channel
@@ -78,31 +84,18 @@ struct ConvertWriter::Impl {
 ConvertWriter::Impl::Impl(const ConvertOptions& options, std::int64_t samples, DType input_type,
                           const Shape& input_shape, DType target_type, const Shape& target_shape)
     : options_(options),
-      temporary_(options.output + ".tmp"),
       samples_(samples),
       input_type_(input_type),
       target_type_(target_type),
       input_shape_(input_shape),
-      target_shape_(target_shape) {
-  prepare_library();
+      target_shape_(target_shape),
+      file_(options.output, must_be_copied(options)) {
   const std::int64_t channels = input_shape.rank() >= 2 ? input_shape[0] : 1;
   sums_.assign(static_cast<std::size_t>(channels), 0.0);
   squares_ = sums_;
-  const bool exists = fs::exists(options.output);
-  if (exists && !options.is_forced && !options.is_appended)
-    fail(ExitCode::usage, "{} exists already; replace it with --force, or add to it with --append", options.output);
-  if (exists && options.is_appended) {
-    fs::copy_file(options.output, temporary_.path, fs::copy_options::overwrite_existing);
-    file_ = File(H5Fopen(temporary_.path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
-  } else {
-    const PropertyList creation(MUSTER_HDF5(H5Pcreate(H5P_FILE_CREATE)));
-    MUSTER_HDF5(H5Pset_obj_track_times(creation.get(), 0));
-    file_ = File(H5Fcreate(temporary_.path.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT));
-  }
-  if (!file_) fail(ExitCode::data, "{}: cannot be written: {}", temporary_.path, error_text());
-  inputs_ = create_dataset(file_.get(), options.inputs_name, input_type, input_shape.batched(samples), options.deflate,
+  inputs_ = create_dataset(file_.id(), options.inputs_name, input_type, input_shape.batched(samples), options.deflate,
                            options.output);
-  targets_ = create_dataset(file_.get(), options.targets_name, target_type, target_shape.batched(samples),
+  targets_ = create_dataset(file_.id(), options.targets_name, target_type, target_shape.batched(samples),
                             options.deflate, options.output);
 }
 
@@ -120,8 +113,21 @@ void ConvertWriter::Impl::add(DataSet& set, DType type, const Shape& shape, std:
   MUSTER_HDF5(H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr));
   const DataSpace memory_space(MUSTER_HDF5(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr)));
   if (H5Dwrite(set.get(), native_type(type), memory_space.get(), file_space.get(), H5P_DEFAULT, values.data()) < 0)
-    fail(ExitCode::data, "{}: cannot be written: {}; disk full?", options_.output, error_text());
+    fail_write(options_.output);
   done += count;
+}
+
+void ConvertWriter::Impl::check_finite(const std::vector<std::string>& files, const Shape& shape, std::int64_t done,
+                                       std::span<const std::byte> values) const {
+  for (std::size_t i = 0; i < values.size() / sizeof(float); ++i) {
+    float value;
+    std::memcpy(&value, values.data() + i * sizeof(float), sizeof(float));
+    const auto elements = static_cast<std::size_t>(shape.elements());
+    if (!std::isfinite(value))
+      fail(ExitCode::data, "{}: sample {}: element {}: expected finite numbers, found {}",
+           files.empty() ? options_.output : files.front(), static_cast<std::size_t>(done) + i / elements, i % elements,
+           value);
+  }
 }
 
 void ConvertWriter::Impl::sum(std::span<const std::byte> values) {
@@ -143,6 +149,7 @@ void ConvertWriter::Impl::sum(std::span<const std::byte> values) {
 
 void ConvertWriter::Impl::add_inputs(std::span<const std::byte> values) {
   MUSTER_CHECK(input_type_ == DType::u8 || input_type_ == DType::f32, "inputs of type {}", name_of(input_type_));
+  if (input_type_ == DType::f32) check_finite(options_.inputs, input_shape_, inputs_done_, values);
   add(inputs_, input_type_, input_shape_, inputs_done_, values);
   sum(values);
 }
@@ -170,10 +177,7 @@ std::string ConvertWriter::Impl::close() {
   write_attribute("std", deviation);
   inputs_.reset();
   targets_.reset();
-  if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0 || H5Fclose(file_.detach()) < 0)
-    fail(ExitCode::data, "{}: cannot be written: {}; disk full?", options_.output, error_text());
-  fsync_file(temporary_.path);
-  fs::rename(temporary_.path, options_.output);
+  file_.complete();
   return fmt::format("{}: {} {} {}, {} {} {}, mean {:.4f}, std {:.4f}", options_.output, options_.inputs_name,
                      name_of(input_type_), input_shape_.batched(samples_).text(), options_.targets_name,
                      name_of(target_type_), target_shape_.batched(samples_).text(), fmt::join(mean, " "),
@@ -181,11 +185,15 @@ std::string ConvertWriter::Impl::close() {
 }
 
 ConvertWriter::ConvertWriter(const ConvertOptions& options, std::int64_t samples, DType input_type,
-                             const Shape& input_shape, DType target_type, const Shape& target_shape)
-    : impl_(std::make_unique<Impl>(options, samples, input_type, input_shape, target_type, target_shape)) {}
+                             const Shape& input_shape, DType target_type, const Shape& target_shape) {
+  check_sizes(options, samples, input_shape, target_shape);
+  impl_ = std::make_unique<Impl>(options, samples, input_type, input_shape, target_type, target_shape);
+}
 ConvertWriter::~ConvertWriter() = default;
 void ConvertWriter::add_inputs(std::span<const std::byte> values) { impl_->add_inputs(values); }
 void ConvertWriter::add_targets(std::span<const std::byte> values) {
+  if (impl_->target_type_ == DType::f32)
+    impl_->check_finite(impl_->options_.targets, impl_->target_shape_, impl_->targets_done_, values);
   impl_->add(impl_->targets_, impl_->target_type_, impl_->target_shape_, impl_->targets_done_, values);
 }
 std::string ConvertWriter::close() { return impl_->close(); }

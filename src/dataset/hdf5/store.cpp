@@ -15,15 +15,23 @@ PropertyList timeless(hid_t kind) {
   return list;
 }
 
-void write(hid_t file, const std::string& name, hid_t type, std::size_t count, const void* values) {
+/// The disk may fill up at any of these calls.
+template <class Value>
+Value written(Value value, const std::string& path) {
+  if (value < 0) fail(ExitCode::checkpoint, "{}: cannot be written: {}", path, error_text());
+  return value;
+}
+
+void write(hid_t file, const std::string& path, const std::string& name, hid_t type, std::size_t count,
+           const void* values) {
   const hsize_t extent = count;
   const DataSpace space(MUSTER_HDF5_STORE(H5Screate_simple(1, &extent, nullptr)));
   const PropertyList creation = timeless(H5P_DATASET_CREATE);
   const PropertyList links(MUSTER_HDF5_STORE(H5Pcreate(H5P_LINK_CREATE)));
   MUSTER_HDF5_STORE(H5Pset_create_intermediate_group(links.get(), 1));
   const DataSet set(
-      MUSTER_HDF5_STORE(H5Dcreate2(file, name.c_str(), type, space.get(), links.get(), creation.get(), H5P_DEFAULT)));
-  if (count > 0) MUSTER_HDF5_STORE(H5Dwrite(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+      written(H5Dcreate2(file, name.c_str(), type, space.get(), links.get(), creation.get(), H5P_DEFAULT), path));
+  if (count > 0) written(H5Dwrite(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), path);
 }
 
 template <class T>
@@ -48,26 +56,26 @@ StoreWriter::StoreWriter(const std::filesystem::path& path) : impl_(std::make_un
   prepare_library();
   impl_->path = path.string();
   const PropertyList creation = timeless(H5P_FILE_CREATE);
-  impl_->file = File(MUSTER_HDF5_STORE(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT)));
+  impl_->file = File(written(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT), impl_->path));
 }
 StoreWriter::~StoreWriter() = default;
 
 void StoreWriter::put(const std::string& name, std::span<const float> values) {
-  write(impl_->file.get(), name, H5T_NATIVE_FLOAT, values.size(), values.data());
+  write(impl_->file.get(), impl_->path, name, H5T_NATIVE_FLOAT, values.size(), values.data());
 }
 void StoreWriter::put(const std::string& name, std::span<const double> values) {
-  write(impl_->file.get(), name, H5T_NATIVE_DOUBLE, values.size(), values.data());
+  write(impl_->file.get(), impl_->path, name, H5T_NATIVE_DOUBLE, values.size(), values.data());
 }
 void StoreWriter::put(const std::string& name, std::span<const std::int64_t> values) {
-  write(impl_->file.get(), name, H5T_NATIVE_INT64, values.size(), values.data());
+  write(impl_->file.get(), impl_->path, name, H5T_NATIVE_INT64, values.size(), values.data());
 }
 void StoreWriter::put(const std::string& name, const std::string& text) {
-  write(impl_->file.get(), name, H5T_NATIVE_UINT8, text.size(), text.data());
+  write(impl_->file.get(), impl_->path, name, H5T_NATIVE_UINT8, text.size(), text.data());
 }
 
 void StoreWriter::close() {
-  MUSTER_HDF5_STORE(H5Fflush(impl_->file.get(), H5F_SCOPE_GLOBAL));
-  MUSTER_HDF5_STORE(H5Fclose(impl_->file.detach()));
+  written(H5Fflush(impl_->file.get(), H5F_SCOPE_GLOBAL), impl_->path);
+  written(H5Fclose(impl_->file.detach()), impl_->path);
 }
 
 struct StoreReader::Impl {

@@ -1,9 +1,9 @@
 #include "dataset/hdf5/token_file.hpp"
 
 #include "dataset/hdf5/array.hpp"
+#include "dataset/hdf5/new_file.hpp"
 
 #include <muster/base/check.hpp>
-#include <muster/base/file.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -112,8 +112,7 @@ void write_row(hid_t file, const std::string& name, DType type, const void* data
   MUSTER_HDF5(H5Pset_create_intermediate_group(links.get(), 1));
   const DataSet set(MUSTER_HDF5(
       H5Dcreate2(file, name.c_str(), native_type(type), space.get(), links.get(), creation.get(), H5P_DEFAULT)));
-  if (H5Dwrite(set.get(), native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
-    fail(ExitCode::data, "{}: cannot be written: {}; disk full?", path, error_text());
+  if (H5Dwrite(set.get(), native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) fail_write(path);
 }
 
 template <class Stored>
@@ -142,32 +141,19 @@ std::string read_vocabulary(const std::string& path) {
 
 void write_tokens(const std::string& path, std::span<const std::int32_t> train, std::span<const std::int32_t> test,
                   const std::string& vocabulary, std::int64_t vocabulary_size, bool is_forced) {
-  namespace fs = std::filesystem;
-  if (fs::exists(path) && !is_forced) fail(ExitCode::usage, "{} exists already; replace it with --force", path);
-  prepare_library();
-  const std::string temporary = path + ".tmp";
-  const PropertyList creation(MUSTER_HDF5(H5Pcreate(H5P_FILE_CREATE)));
-  MUSTER_HDF5(H5Pset_obj_track_times(creation.get(), 0));
-  File file(H5Fcreate(temporary.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT));
-  if (!file) fail(ExitCode::data, "{}: cannot be written: {}", temporary, error_text());
-  try {
-    const auto write = [&](const std::string& name, std::span<const std::int32_t> ids) {
-      if (vocabulary_size <= 256) write_ids<std::uint8_t>(file.get(), name, DType::u8, ids, path);
-      else if (vocabulary_size <= 65536) write_ids<std::uint16_t>(file.get(), name, DType::u16, ids, path);
-      else write_ids<std::int32_t>(file.get(), name, DType::i32, ids, path);
-    };
-    write("train/tokens", train);
-    if (!test.empty()) write("test/tokens", test);
-    write_row(file.get(), "vocabulary", DType::u8, vocabulary.data(), vocabulary.size(), path);
-    if (H5Fflush(file.get(), H5F_SCOPE_GLOBAL) < 0 || H5Fclose(file.detach()) < 0)
-      fail(ExitCode::data, "{}: cannot be written: {}; disk full?", path, error_text());
-    fsync_file(temporary);
-    fs::rename(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
-  }
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !is_forced)
+    fail(ExitCode::usage, "{} exists already; replace it with --force", path);
+  NewFile file(path, false);
+  const auto write = [&](const std::string& name, std::span<const std::int32_t> ids) {
+    if (vocabulary_size <= 256) write_ids<std::uint8_t>(file.id(), name, DType::u8, ids, path);
+    else if (vocabulary_size <= 65536) write_ids<std::uint16_t>(file.id(), name, DType::u16, ids, path);
+    else write_ids<std::int32_t>(file.id(), name, DType::i32, ids, path);
+  };
+  write("train/tokens", train);
+  if (!test.empty()) write("test/tokens", test);
+  write_row(file.id(), "vocabulary", DType::u8, vocabulary.data(), vocabulary.size(), path);
+  file.complete();
 }
 
 }  // namespace muster::dataset::hdf5

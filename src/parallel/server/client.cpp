@@ -2,6 +2,7 @@
 #include <muster/parallel/server/client.hpp>
 
 #include "parallel/server/board.hpp"
+#include "parallel/server/silence.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
@@ -48,23 +49,17 @@ struct ServerClient::Impl {
   /// One turn of a wait: beats, and makes sure that the coordinator does.
   void wait_a_moment(double waited_s) {
     beat();
-    const double now = now_s();
-    if (const std::uint64_t beat_there = window.get_word(0, board(0).beat()); beat_there != coordinator_beat) {
-      coordinator_beat = beat_there;
-      coordinator_seen_s = now;
-    } else if (coordinator_seen_s > 0 && now - coordinator_seen_s > options.server_deadline_s) {
+    const double silent_s = coordinator.look(window.get_word(0, board(0).beat()), now_s(), options.server_deadline_s);
+    if (silent_s > options.server_deadline_s)
       fail(ExitCode::comm,
            "lost the coordinator (rank 0): it has been silent for {:.1f} s (parallel.heartbeat_deadline_s: {:g})",
-           now - coordinator_seen_s, options.server_deadline_s);
-    } else if (coordinator_seen_s == 0) {
-      coordinator_seen_s = now;
-    }
+           silent_s, options.server_deadline_s);
     pass_time(waited_s);
   }
   template <class Done>
   void wait_until(const Done& done) {
     const Stopwatch watch;
-    coordinator_seen_s = 0;
+    coordinator = Silence();
     while (!done()) wait_a_moment(watch.elapsed_s());
   }
 
@@ -102,12 +97,13 @@ struct ServerClient::Impl {
   ClientOptions options;
   std::vector<Board> boards;
   std::vector<std::int64_t> held;  // version of every shard in the last pull
-  std::uint64_t generation = 0, beats = 0, commits = 0, order = 0, coordinator_beat = 0;
+  std::uint64_t generation = 0, beats = 0, commits = 0, order = 0;
   std::uint64_t round = 0;   // the task's; 0: a whole batch
   std::vector<int> members;  // of the round, asked for when first needed
   std::uint64_t calls = 0;   // exchanges of statistics in the round
   bool has_slot = false;     // for the next commit
-  double last_beat_s = 0, coordinator_seen_s = 0;
+  double last_beat_s = 0;
+  Silence coordinator;  // in the wait at hand
   bool has_told_stop = false;
 };
 

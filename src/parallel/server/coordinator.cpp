@@ -14,14 +14,6 @@
 #include <utility>
 
 namespace muster::parallel {
-namespace {
-
-struct Follower {
-  std::uint64_t beat = 0;
-  double seen_s = 0;
-};
-
-}  // namespace
 
 struct Coordinator::Impl {
   Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, const WindowSizes& sizes,
@@ -38,10 +30,8 @@ struct Coordinator::Impl {
         round(desk, its_book, its_options.grains_of),
         followers(static_cast<std::size_t>(its_roles.servers)) {
     for (int s = 0; s < roles.servers; ++s) boards.emplace_back(roles, shards, s, sizes);
-    for (Follower& f : followers) f.seen_s = now_s();
     for (int w = 0; w < roles.workers; ++w) {
       Member& m = desk.member(w);
-      m.seen_s = now_s();
       m.is_spare = w >= roles.workers - roles.spares;
       if (!m.is_spare) book.join(w);
       desk.write_order(w, TaskKind::wait, {});
@@ -77,7 +67,7 @@ struct Coordinator::Impl {
   Desk desk;
   Round round;
   std::vector<Board> boards;
-  std::vector<Follower> followers;
+  std::vector<Silence> followers;
 
   std::vector<Applied> applied;
   std::vector<Attendance> attendance;
@@ -91,33 +81,25 @@ struct Coordinator::Impl {
 void Coordinator::Impl::watch_servers() {
   const double now = now_s();
   for (int s = 1; s < roles.servers; ++s) {
-    Follower& f = followers[static_cast<std::size_t>(s)];
-    if (const std::uint64_t beat = window.get_word(s, Board::alive()); beat != f.beat) {
-      f.beat = beat;
-      f.seen_s = now;
-    } else if (now - f.seen_s > options.deadline_s) {
+    const double silent_s =
+        followers[static_cast<std::size_t>(s)].look(window.get_word(s, Board::alive()), now, options.deadline_s);
+    if (silent_s > options.deadline_s)
       fail(ExitCode::comm,
            "lost parameter server {} (rank {}): silent for {:.1f} s (parallel.heartbeat_deadline_s: {:g})", s, s,
-           now - f.seen_s, options.deadline_s);
-    }
+           silent_s, options.deadline_s);
   }
 }
 
 /// Does the worker live? One that was gone and has taken over its new generation is back.
 void Coordinator::Impl::watch(int w) {
   Member& m = desk.member(w);
-  const double now = now_s();
-  const std::uint64_t beat = desk.word(w, offsetof(Report, beat));
-  if (beat != m.beat) {
-    m.beat = beat;
-    m.seen_s = now;
-    if (m.is_gone && desk.word(w, offsetof(Report, generation)) == m.generation) {
-      m.is_gone = false;
-      attendance.push_back({w, true, 0});
-      if (!m.is_spare) book.join(w);
-    }
-  } else if (!m.is_gone && now - m.seen_s > options.deadline_s) {
-    lose(w, now - m.seen_s);
+  const double silent_s = m.silence.look(desk.word(w, offsetof(Report, beat)), now_s(), options.deadline_s);
+  if (m.is_gone && silent_s == 0 && desk.word(w, offsetof(Report, generation)) == m.generation) {
+    m.is_gone = false;
+    attendance.push_back({w, true, 0});
+    if (!m.is_spare) book.join(w);
+  } else if (!m.is_gone && silent_s > options.deadline_s) {
+    lose(w, silent_s);
   }
   if (!m.is_gone && desk.word(w, offsetof(Report, wants_stop)) != 0) wants_stop = true;
 }

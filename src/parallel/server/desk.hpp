@@ -3,6 +3,7 @@
 #pragma once
 
 #include "parallel/server/board.hpp"
+#include "parallel/server/silence.hpp"
 
 #include <muster/comm/window.hpp>
 #include <muster/parallel/server/coordinator.hpp>
@@ -17,8 +18,7 @@ struct Member {
   std::uint64_t orders = 0;    // issued
   std::uint64_t handled = 0;   // commits decided on
   std::uint64_t accepted = 0;  // last commit that was applied
-  std::uint64_t beat = 0;
-  double seen_s = 0;
+  Silence silence;
   bool is_gone = false;
   bool is_spare = false;
   bool is_evaluating = false;

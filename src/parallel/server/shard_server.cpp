@@ -5,6 +5,7 @@
 #include "parallel/data/host_array.hpp"
 #include "parallel/data/tree_sum.hpp"
 #include "parallel/server/board.hpp"
+#include "parallel/server/silence.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
@@ -139,8 +140,8 @@ struct ShardServer::Impl {
   std::vector<Part> parts;                                   // of the sum at hand
   std::vector<std::byte> entry_copy;                         // a follower's, of the log's
   std::uint64_t entries = 0;                                 // of the log, appended or carried out
-  std::uint64_t looks = 0, beat = 0;
-  double seen_s = 0;  // last time the coordinator's beat had changed
+  std::uint64_t looks = 0;
+  Silence silence;  // the coordinator's
 };
 
 const SumOfShares& ShardServer::Impl::sum_of(std::int64_t grains, int contributors) {
@@ -253,14 +254,10 @@ Ending ShardServer::look_up(double deadline_s) {
   Impl& my = *impl_;
   my.window.progress();
   my.put_word(Board::alive(), ++my.looks);
-  const double now = now_s();
-  if (const std::uint64_t beat = my.window.get_word(0, my.coordinator.beat()); beat != my.beat || my.seen_s == 0) {
-    my.beat = beat;
-    my.seen_s = now;
-  } else if (now - my.seen_s > deadline_s) {
+  const double silent_s = my.silence.look(my.window.get_word(0, my.coordinator.beat()), now_s(), deadline_s);
+  if (silent_s > deadline_s)
     fail(ExitCode::comm, "lost the coordinator (rank 0): silent for {:.1f} s (parallel.heartbeat_deadline_s: {:g})",
-         now - my.seen_s, deadline_s);
-  }
+         silent_s, deadline_s);
   return static_cast<Ending>(my.window.get_word(0, my.coordinator.ending()));
 }
 

@@ -203,14 +203,14 @@ CheckpointState load_newest_checkpoint(const fs::path& run, CheckpointParts part
   auto folders = list_checkpoints(run);
   if (folders.empty())
     fail(ExitCode::checkpoint, "{}: no checkpoint found; start without --resume", folder_of(run).string());
-  std::vector<std::string> reasons;
+  std::vector<std::string> reasons;  // each is told once: as a warning, or in the error
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     try {
       CheckpointState state = load_checkpoint(*folder, parts);
+      for (const std::string& reason : reasons) log::warn("damaged checkpoint passed over: {}", reason);
       if (!reasons.empty()) log::warn("going back to {}", folder->string());
       return state;
     } catch (const std::exception& error) {
-      log::warn("damaged checkpoint passed over: {}", error.what());
       reasons.push_back(error.what());
     }
   }

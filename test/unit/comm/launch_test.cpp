@@ -30,7 +30,27 @@ TEST(LaunchFacts, ReadTheLauncher) {
   auto with_mpirun = with_pmix;
   with_mpirun["OMPI_COMM_WORLD_SIZE"] = "1";
   EXPECT_EQ(facts_of(with_mpirun).launcher, "mpirun");
-  EXPECT_EQ(facts_of(with_mpirun).tasks_of_job, 0);
+  EXPECT_EQ(facts_of(with_mpirun).tasks_of_job, 1);
+}
+
+TEST(LaunchFacts, EveryLauncherSaysHowManyTasksItStarted) {
+  const std::vector<std::pair<std::map<std::string, std::string>, int>> cases{
+      {{{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}}, 4},
+      {{{"PMI_SIZE", "3"}, {"PMI_RANK", "0"}}, 3},                            // MPICH, Intel MPI
+      {{{"PMI_SIZE", "5"}, {"PMI_RANK", "0"}, {"HYDI_CONTROL_FD", "7"}}, 5},  // their Hydra
+      {{{"PMIX_RANK", "2"}}, 3},                                              // PMIx states no size; a rank is proof
+      {{{"PMIX_RANK", "0"}}, 1},
+      {{{"PMI_SIZE", "6"}}, 0},  // inherited from somewhere: no rank, no launch
+      {{{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"PMI_SIZE", "8"}, {"PMI_RANK", "1"}}, 8},
+  };
+  for (const auto& [variables, tasks] : cases) {
+    LaunchFacts facts = facts_of(variables);
+    EXPECT_EQ(facts.tasks_of_job, tasks) << variables.begin()->first;
+    facts.world_size = 1;
+    EXPECT_EQ(launch_problems(facts, 1, false).size(), tasks > 1 ? 1u : 0u) << variables.begin()->first;
+    facts.world_size = tasks;
+    EXPECT_TRUE(launch_problems(facts, 1, true).empty());
+  }
 }
 
 TEST(LaunchFacts, ABatchScriptsOwnCommandIsNoLaunch) {
@@ -63,6 +83,8 @@ TEST(LaunchProblems, WorldsOfOneUnderSrun) {
   facts.ranks_on_node = 1;
   facts.launcher = "none";
   facts.tasks_of_job = 4;
+  facts.tasks_said_by = "SLURM_NTASKS=4";
+  EXPECT_NE(only_problem(facts, 1).find("(SLURM_NTASKS=4)"), std::string::npos) << only_problem(facts, 1);
   EXPECT_NE(only_problem(facts, 1).find("srun --mpi=pmix"), std::string::npos) << only_problem(facts, 1);
   EXPECT_NE(only_problem(facts, 1).find("4 tasks"), std::string::npos);
   EXPECT_EQ(launch_problems(facts, 1, true).size(), 1u);  // nothing to do with oversubscription

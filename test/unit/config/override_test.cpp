@@ -2,6 +2,9 @@
 #include "config/overrides.hpp"
 #include "testing.hpp"
 
+#include <fstream>
+#include <iterator>
+
 namespace muster::config::testing {
 namespace {
 
@@ -68,8 +71,33 @@ TEST(Override, TheEnvironmentKnowsTheSamePaths) {
 TEST(Override, AVariableThatNamesNoKeyIsRefused) {
   const Variable variable("MUSTER_RUN_SED", "2"), foreign("MUSTER_PROGRESS", "1");
   EXPECT_EQ(problems_of(minimal, {}, true),
-            Lines{"environment MUSTER_RUN_SED: names no key; did you mean 'MUSTER_RUN_SEED'?"});
+            Lines{"environment MUSTER_RUN_SED: names no key and nothing else that muster knows; unset it; did you mean "
+                  "'MUSTER_RUN_SEED'?"});
   EXPECT_EQ(problems_of(minimal, {}, false), Lines{});
+}
+
+TEST(Override, NoVariableWithMustersPrefixIsPassedOver) {
+  for (const char* name : {"MUSTER_OPTIMISER_LR", "MUSTER_NOPE_X", "MUSTER_DEVICE_", "MUSTER_", "MUSTER_PROGRES"}) {
+    const Variable variable(name, "1");
+    const Lines problems = problems_of(minimal, {}, true);
+    ASSERT_EQ(problems.size(), 1u) << name;
+    EXPECT_NE(problems[0].find(std::string("environment ") + name + ": names no key"), std::string::npos)
+        << problems[0];
+  }
+  const Variable close("MUSTER_OPTIMISER_LR", "1");
+  EXPECT_NE(problems_of(minimal, {}, true)[0].find("did you mean 'MUSTER_OPTIMIZER_LR'?"), std::string::npos);
+}
+
+TEST(Override, VariablesThatAreNoKeysAreAllInTheReadme) {
+  std::ifstream file(source_folder() / "README.md");
+  const std::string readme{std::istreambuf_iterator<char>(file), {}};
+  for (const char* name :
+       {"MUSTER_PROGRESS", "MUSTER_STATUS_FILE", "MUSTER_SKIP_INSTALL", "MUSTER_FAKE_NODE_SIZE", "MUSTER_REDUCE",
+        "MUSTER_SLOW_WORKER", "MUSTER_MPI_PIECE_BYTES", "MUSTER_SOURCE", "MUSTER_BUILD"}) {
+    const Variable variable(name, "1");
+    EXPECT_EQ(problems_of(minimal, {}, true), Lines{}) << name;
+    EXPECT_NE(readme.find(name), std::string::npos) << name;
+  }
 }
 
 TEST(Override, TakesOutWhatItExcludes) {

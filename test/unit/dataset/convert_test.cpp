@@ -174,7 +174,9 @@ TEST_F(Convert, CsvWithAndWithoutHeader) {
   options_.inputs = {write("a.csv", "7,1,2\n8,3\n")};
   EXPECT_NE(error().find("a.csv:2: expected 3 columns, found 2"), std::string::npos) << error();
   options_.inputs = {write("a.csv", "7,1,2\n8,3,four\n")};
-  EXPECT_NE(error().find("a.csv:2: column 3: expected a number, found 'four'"), std::string::npos) << error();
+  EXPECT_NE(error().find("a.csv:2: column 3: expected a number, finite and within float32, found 'four'"),
+            std::string::npos)
+      << error();
   options_.inputs = {write("a.csv", "7.5,1,2\n")};
   EXPECT_NE(error().find("integer label"), std::string::npos) << error();
 }
@@ -207,6 +209,111 @@ TEST_F(Convert, Npy) {
   EXPECT_NE(error().find("Fortran"), std::string::npos) << error();
   options_.inputs = {write("x.npy", npy("<f8", "(2, 3)", std::string(reinterpret_cast<const char*>(inputs), 32)))};
   EXPECT_NE(error().find("truncated"), std::string::npos) << error();
+}
+
+template <class T>
+std::string bytes_of(std::initializer_list<T> values) {
+  return {reinterpret_cast<const char*>(values.begin()), values.size() * sizeof(T)};
+}
+
+TEST_F(Convert, CsvColumnsMeanTheSameInEveryFile) {
+  options_.format = "csv";
+  options_.label_column = "kind";
+  const std::string first = write("a.csv", "kind,x,y\n3,1,2\n");
+  options_.inputs = {first, write("b.csv", "x,kind,y\n1,4,2\n")};
+  EXPECT_NE(error().find("b.csv:1: expected the columns of"), std::string::npos) << error();
+  EXPECT_NE(error().find("(kind, x, y), found x, kind, y"), std::string::npos) << error();
+  options_.inputs = {first, write("b.csv", "kind,x,y\r\n5,7,8\r\n"), write("c.csv", "6,9,10\n")};
+  convert(options_);
+  float values[6];
+  std::int32_t labels[3];
+  const std::int64_t all[] = {0, 1, 2};
+  open()->read(all, values, labels);
+  EXPECT_EQ((std::vector<std::int32_t>(labels, labels + 3)), (std::vector<std::int32_t>{3, 5, 6}));
+  EXPECT_EQ((std::vector<float>(values, values + 6)), (std::vector<float>{1, 2, 7, 8, 9, 10}));
+}
+
+TEST_F(Convert, CsvLosesNoLineAndTakesNoOddNumber) {
+  options_.format = "csv";
+  options_.is_forced = true;
+  for (const char* text : {"\xef\xbb\xbf"
+                           "1,2,3\n4,5,6\n",
+                           "\xef\xbb\xbflabel,a,b\n1,2,3\n4,5,6\n", "label,0,1\n1,2,3\n4,5,6"}) {
+    options_.inputs = {write("a.csv", text)};
+    convert(options_);
+    EXPECT_EQ(open()->size(), 2) << text;
+  }
+  for (const char* cell : {"nan", "inf", "-inf", "1e39", "1.5x", ""}) {
+    options_.inputs = {write("a.csv", "1,2\n1," + std::string(cell) + "\n")};
+    EXPECT_NE(error().find("a.csv:2: column 2: expected a number"), std::string::npos) << error();
+    options_.inputs = {write("a.csv", std::string(cell) + ",2\n1,3\n")};
+    EXPECT_NE(error().find("a.csv:1: column 1: expected a number"), std::string::npos) << cell << ": " << error();
+  }
+  options_.inputs = {write("a.csv", "4294967297,2\n")};
+  EXPECT_NE(error().find("expected an integer label, found '4294967297'"), std::string::npos) << error();
+  options_.inputs = {write("a.csv", "label,x\n")};
+  EXPECT_NE(error().find("no samples"), std::string::npos) << error();
+}
+
+TEST_F(Convert, NpyTakesNoNumberThatItCannotHold) {
+  options_.format = "npy";
+  const std::string good_x = write("gx.npy", npy("<f4", "(2,)", bytes_of<float>({1, 2})));
+  const std::string good_y = write("gy.npy", npy("<i8", "(2,)", bytes_of<std::int64_t>({1, 0})));
+  const auto message = [&](const std::string& inputs, const std::string& targets) {
+    options_.inputs = {inputs}, options_.targets = {targets};
+    return error();
+  };
+  const std::string wide = write("y.npy", npy("<i8", "(2,)", bytes_of<std::int64_t>({1, 4294967297})));
+  EXPECT_NE(message(good_x, wide).find("y.npy: element 1: expected a number within"), std::string::npos) << error();
+  EXPECT_NE(error().find("found 4294967297"), std::string::npos) << error();
+  const std::string large = write("x.npy", npy("<f8", "(2,)", bytes_of<double>({1, 1e300})));
+  EXPECT_NE(message(large, good_y).find("x.npy: element 1: "), std::string::npos) << error();
+  const std::string odd = write("n.npy", npy("<f4", "(2, 1)", bytes_of<float>({1, std::nanf("")})));
+  EXPECT_NE(message(odd, good_y).find("n.npy: sample 1: element 0: expected finite"), std::string::npos) << error();
+  EXPECT_NE(message(good_x, odd).find("n.npy: sample 1: element 0: expected finite"), std::string::npos) << error();
+  EXPECT_FALSE(fs::exists(options_.output));
+}
+
+TEST_F(Convert, NpyHeadersThatAreCutOrOdd) {
+  options_.format = "npy";
+  options_.targets = {write("y.npy", npy("<i8", "(1,)", bytes_of<std::int64_t>({0})))};
+  const std::string whole = npy("<f4", "(1, 2)", bytes_of<float>({1, 2}));
+  for (std::size_t length = 0; length + 1 < whole.size() - 8; ++length) {  // every cut, told the truth about its length
+    std::string cut = whole.substr(0, length);
+    if (length > 10) cut[8] = static_cast<char>(length - 10);
+    options_.inputs = {write("x.npy", cut)};
+    EXPECT_NE(error().find("x.npy: "), std::string::npos) << length << ": " << error();
+  }
+  for (const char* shape : {"(99999999999999999999,)", "(9223372036854775807, 4)", "(-1, 2)", "(1, x)", "()", "7"}) {
+    options_.inputs = {write("x.npy", npy("<f4", shape, bytes_of<float>({1, 2})))};
+    EXPECT_NE(error().find("x.npy: "), std::string::npos) << shape << ": " << error();
+  }
+  options_.inputs = {write("x.npy", npy("<U1", "(1, 2)", "ab"))};
+  EXPECT_NE(error().find("expected numbers of type u1, f4 or f8, found '<U1'"), std::string::npos) << error();
+}
+
+TEST_F(Convert, NothingIsNoDataSet) {
+  options_.format = "npy";
+  options_.inputs = {write("x.npy", npy("<f4", "(0, 2)", ""))};
+  options_.targets = {write("y.npy", npy("<i8", "(0,)", ""))};
+  EXPECT_NE(error().find("x.npy: expected samples, found none"), std::string::npos) << error();
+  options_.inputs = {write("x.npy", npy("<f4", "(1, 0)", ""))};
+  options_.targets = {write("y.npy", npy("<i8", "(1,)", bytes_of<std::int64_t>({0})))};
+  EXPECT_NE(error().find("x.npy: expected samples with elements, found the shape [0]"), std::string::npos) << error();
+  options_.format = "idx";
+  std::string axes = bytes({0, 0, 8, 33});
+  for (int axis = 0; axis < 33; ++axis) axes += bytes({0, 0, 0, 1});
+  options_.inputs = {write("i", axes + "x")};
+  options_.targets = {write("l", bytes({0, 0, 8, 1, 0, 0, 0, 1, 7}))};
+  EXPECT_NE(error().find("at most 31 axes, found 32"), std::string::npos) << error();
+  options_.inputs = {write("i", bytes({0, 0, 8, 3}) + std::string(12, '\xff'))};
+  EXPECT_NE(error().find("more elements than can be counted"), std::string::npos) << error();
+}
+
+TEST_F(Convert, CifarLabelsAreClasses) {
+  options_.format = "cifar10";
+  options_.inputs = {write("a", bytes({9}) + std::string(3072, '\0') + bytes({12}) + std::string(3072, '\0'))};
+  EXPECT_NE(error().find("record 1: expected a label below 10 (cifar10), found 12"), std::string::npos) << error();
 }
 
 TEST_F(Convert, LabelsAreCheckedWithTheirPlace) {

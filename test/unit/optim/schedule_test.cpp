@@ -37,7 +37,7 @@ TEST(Schedule, WarmUpRisesLinearlyAndEndsAtOne) {
   options.warmup_steps = 4;
   const Schedule schedule(options, 100, 10.0);
   for (std::int64_t step = 0; step < 5; ++step)
-    EXPECT_DOUBLE_EQ(schedule.factor(step), 0.2 * static_cast<double>(step + 1)) << step;
+    EXPECT_DOUBLE_EQ(schedule.factor(step), 0.25 * static_cast<double>(step)) << step;
   EXPECT_EQ(schedule.factor(5), 1.0);
 }
 
@@ -46,8 +46,9 @@ TEST(Schedule, WarmUpFromAStart) {
   options.warmup_epochs = 0.3;  // of 10 steps: 3 steps
   options.warmup_start = 0.2;
   const Schedule schedule(options, 100, 10.0);
-  EXPECT_DOUBLE_EQ(schedule.factor(0), 0.4);
-  EXPECT_DOUBLE_EQ(schedule.factor(2), 0.8);
+  EXPECT_DOUBLE_EQ(schedule.factor(0), 0.2);  // the very start, as PyTorch's LinearLR and Keras's schedules
+  EXPECT_DOUBLE_EQ(schedule.factor(1), 0.2 + 0.8 / 3.0);
+  EXPECT_DOUBLE_EQ(schedule.factor(2), 0.2 + 1.6 / 3.0);
   EXPECT_DOUBLE_EQ(schedule.factor(3), 1.0);
 }
 
@@ -69,7 +70,7 @@ TEST(Schedule, StepCountsEpochsFromTheStartNotFromTheWarmUp) {
   options.at_epochs = {1};
   options.warmup_steps = 5;
   const Schedule schedule(options, 100, 10.0);
-  EXPECT_DOUBLE_EQ(schedule.factor(4), 5.0 / 6.0);
+  EXPECT_DOUBLE_EQ(schedule.factor(4), 4.0 / 5.0);
   EXPECT_EQ(schedule.factor(9), 1.0);
   EXPECT_DOUBLE_EQ(schedule.factor(10), 0.1);
 }
@@ -99,7 +100,7 @@ TEST(Schedule, CosineBeginsAfterTheWarmUp) {
   ScheduleOptions options = of("cosine");
   options.warmup_epochs = 2;
   const Schedule schedule(options, 100, 10.0);
-  EXPECT_DOUBLE_EQ(schedule.factor(19), 20.0 / 21.0);
+  EXPECT_DOUBLE_EQ(schedule.factor(19), 19.0 / 20.0);
   EXPECT_EQ(schedule.factor(20), 1.0);
   EXPECT_NEAR(schedule.factor(60), 0.5, 1e-12);
   EXPECT_NEAR(schedule.factor(100), 0.0, 1e-12);
@@ -120,7 +121,7 @@ TEST(Schedule, AWarmUpMayFillTheTraining) {
   ScheduleOptions options = of("cosine");
   options.warmup_steps = 10;
   const Schedule schedule(options, 10, 5.0);
-  EXPECT_DOUBLE_EQ(schedule.factor(9), 10.0 / 11.0);
+  EXPECT_DOUBLE_EQ(schedule.factor(9), 9.0 / 10.0);
   EXPECT_EQ(schedule.factor(10), 1.0);
   EXPECT_EQ(Schedule(of("cosine"), 1, 1.0).factor(0), 1.0);
 }

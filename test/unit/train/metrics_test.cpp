@@ -102,7 +102,7 @@ TEST(Metrics, Errors) {
   EXPECT_EQ(checkpoint_error([&] {
               full.write({{"step", std::int64_t{1}}});
             }),
-            "cannot append to metrics.jsonl: No space left on device; free disk space");
+            "cannot append to /dev/full: No space left on device; free disk space");
 }
 
 TEST(CrashFile, SaysWhoAndWhy) {

@@ -29,8 +29,8 @@ void make_run(const fs::path& directory) {
   fs::create_directories(directory / "checkpoints/step-00000010");
   fs::create_directories(directory / "checkpoints/.tmp-step-00000020");
   fs::create_directories(directory / "errors");
-  for (const char* name :
-       {"config.yaml", "log.txt", "metrics.jsonl", "checkpoints/step-00000010/state.h5", "errors/rank-12.json"})
+  for (const char* name : {"config.yaml", "log.txt", "metrics.jsonl", "record.jsonl",
+                           "checkpoints/step-00000010/state.h5", "errors/rank-12.json"})
     put_bytes(directory / name, "x");
 }
 
@@ -52,7 +52,7 @@ TEST(RunDirectory, ARunIsNotOverwritten) {
 
 TEST(RunDirectory, EachTraceOfARunCounts) {
   for (const char* name :
-       {"config.yaml", "log.txt", "metrics.jsonl", "checkpoints/step-00000001", "errors/rank-0.json"}) {
+       {"config.yaml", "log.txt", "metrics.jsonl", "record.jsonl", "checkpoints/step-00000001", "errors/rank-0.json"}) {
     const Scratch scratch;
     fs::create_directories((scratch / name).parent_path());
     put_bytes(scratch / name, "x");
@@ -64,7 +64,7 @@ TEST(RunDirectory, ResumeKeepsEverything) {
   const Scratch scratch;
   make_run(scratch / "run");
   EXPECT_EQ(open_run_directory(scratch / "run", true, false), RunStart::resumed);
-  EXPECT_EQ(names_in(scratch / "run"), (Names{"checkpoints", "config.yaml", "errors", "log.txt", "metrics.jsonl"}));
+  EXPECT_EQ(names_in(scratch / "run"), (Names{"checkpoints", "config.yaml", "errors", "log.txt", "metrics.jsonl", "record.jsonl"}));
   EXPECT_EQ(error_of(ExitCode::usage, scratch / "none", true, false),
             fmt::format("--resume: there is no run in {}; start without --resume", (scratch / "none").string()));
   EXPECT_FALSE(fs::exists(scratch / "none"));

@@ -1,0 +1,38 @@
+// Applying a network to samples in index order: what evaluation and prediction share. One compiled program per
+// micro-batch size that occurs; the size comes from the config, never from the rank count.
+#pragma once
+
+#include <muster/dataset/batch_queue.hpp>
+#include <muster/model/program.hpp>
+#include <muster/train/options.hpp>
+
+#include <map>
+#include <memory>
+
+namespace muster::train {
+
+class Inference {
+ public:
+  /// Refers to all of these.
+  Inference(const Config& config, const model::Network& network, device::Backend& backend, model::ParameterStore& store,
+            int threads);
+  /// Reads ahead in index order; of every `ranks` micro-batches this rank gets one (empty rows at the end).
+  std::unique_ptr<dataset::BatchQueue> open(std::unique_ptr<dataset::Dataset> data, int rank, int ranks) const;
+  /// Where the batch's samples stand, for a program's forward and loss.
+  device::RunContext context_of(const dataset::Batch& batch) const;
+  /// Runs the batch (rows not empty; targets null where there are none) through the network. The program holds its
+  /// output, and with targets its loss, until the next call.
+  model::Program& forward(const dataset::Batch& batch);
+
+ private:
+  model::Program& program(std::int64_t rows);
+
+  const Config& config_;
+  const model::Network& network_;
+  device::Backend& backend_;
+  model::ParameterStore& store_;
+  int threads_;
+  std::map<std::int64_t, std::unique_ptr<model::Program>> programs_;  // by rows
+};
+
+}  // namespace muster::train

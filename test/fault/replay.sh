@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Recorded asynchronous runs of every shape, some with a worker killed, are computed again on another number of ranks and
+# must leave the same bits: no update was lost, torn, or applied twice. REPLAY_RUNS: how many.
+source "$(dirname "$0")/../end2end/lib.sh"
+LIMIT_S=90
+runs=${REPLAY_RUNS:-10}
+
+cat >replay.yaml <<'EOC'
+run: {name: replay, seed: 3, steps: 240}
+parallel: {strategy: parameter_server, servers: 1, heartbeat_deadline_s: 1.5, allow_oversubscribe: true, record: true}
+device: {threads: 1}
+data: {synthetic: {samples: 1000, test_samples: 300, classes: 3, shape: [64]}, batch: 30}
+model:
+  input: [64]
+  layers: [{dense: {units: 96}}, batch_norm, relu, {dropout: {rate: 0.1}}, {dense: {units: 3}}]
+  loss: softmax_cross_entropy
+optimizer: {momentum: {lr: 0.01}}
+schedule: {cosine: {warmup_steps: 20}}
+checkpoint: {every: 80 steps, keep: 5}
+eval: {every: 200 steps}
+log: {every: 20 steps}
+EOC
+optimizers=('{momentum: {lr: 0.01}}' '{adam: {lr: 0.01, clip_norm: 0.5}}' '{lamb: {lr: 0.01}}' '{rmsprop: {lr: 0.001}}' '{nesterov: {lr: 0.01, clip_norm: 1}}')
+stalenesses=(4 unbounded 1 0 2 unbounded 8)
+
+# a shape per run, by remainders: all combinations come up in time
+for i in $(seq 0 $((runs - 1))); do
+  workers=$((1 + (i + 2) % 4)) servers=$((1 + i % 2)) staleness=${stalenesses[$((i % 7))]}
+  flags=(--set "run.directory=run$i" --set "run.seed=$((i + 1))" --set "parallel.servers=$servers" --set "parallel.staleness=$staleness")
+  [ $((i % 3)) = 1 ] && [ "$staleness" != 0 ] && flags+=(--set "parallel.lock_step_until=$((10 * i))")
+  [ $((i % 5)) = 2 ] && flags+=(--set parallel.transport=general)
+  [ $((i % 4)) = 3 ] && export MUSTER_SLOW_WORKER=0:5
+  kills=$((i % 3 == 0 && workers > 1))
+  [ "$kills" = 1 ] && flags+=(--set run.steps=4000 --set 'checkpoint.every=1000 steps' --set eval.every=never)
+  case_ "run $i: $workers worker(s), $servers server(s), staleness $staleness, ${optimizers[$((i % 5))]}, $kills killed"
+  bash "$MUSTER_SOURCE/jobs/mpirun/muster-run" -n $((workers + servers)) -- train replay.yaml "${flags[@]}" --set "optimizer=${optimizers[$((i % 5))]}" >log 2>&1 &
+  job=$!
+  if [ "$kills" = 1 ]; then
+    for _ in $(seq 600); do [ -s "run$i/metrics.jsonl" ] && break; sleep 0.05; done
+    sleep "0.$((i % 7))"
+    victim=$(rank_of "run$i" $((servers + i % workers)))
+    expect_true test -n "$victim"
+    [ -n "$victim" ] && kill -KILL "$victim"
+  fi
+  wait "$job"
+  expect_equal "$?" 0 "exit code of the run: $(tail -n 3 log)"
+  unset MUSTER_SLOW_WORKER
+  [ "$kills" = 1 ] && expect_true grep -q 'is gone' log
+  ranks_ $((1 + i % 3)) "$MUSTER" replay "run$i"
+  expect_exit 0
+  expect_contains 'equal to the bit'
+done
+
+case_ 'a resumed run is replayed over its seam, also with other numbers of servers and workers'
+ranks_ 4 "$MUSTER" train replay.yaml --set run.directory=seam --set run.steps=100 --set schedule=constant
+expect_exit 0
+ranks_ 4 "$MUSTER" train replay.yaml --set run.directory=seam --set run.steps=200 --set schedule=constant --set parallel.servers=2 --resume
+expect_exit 0
+ranks_ 2 "$MUSTER" replay seam
+expect_exit 0
+expect_contains 'replayed    200 updates'
+
+case_ 'a record that is not the run: the difference is named'
+sed -i 's/"step":150,"batch":[0-9]*,/"step":150,"batch":7,/' seam/record.jsonl
+run_ "$MUSTER" replay seam
+expect_exit 70
+expect_contains 'the replay of step 160 differs from its checkpoint: element'
+
+case_ 'a run without a record, and one that misses updates'
+ranks_ 2 "$MUSTER" train replay.yaml --set run.directory=none --set parallel.record=false --set run.steps=20
+run_ "$MUSTER" replay none
+expect_exit 2
+expect_contains 'none/record.jsonl: not found; a run is recorded with parallel.record: true'
+sed -i '/"step":50,/d' seam/record.jsonl
+run_ "$MUSTER" replay seam
+expect_exit 2
+expect_contains 'expected update 50, found 51; parts of the run were not recorded'
+finish
