@@ -23,8 +23,9 @@ endif
 CONFIG_NAME := $(notdir $(CXX))$(subst $(empty) ,,$(OPT))-$(ARCH)$(if $(SANITIZE),-$(subst $(comma),+,$(SANITIZE)))
 BUILD     ?= build/$(CONFIG_NAME)
 
+# -Wno-psabi: vectors wider than the machine's own are passed in memory, and every object of a build agrees on that.
 # (g++ 12 takes fmt 9's own bounds-checked fill character for an overflow when it inlines the format parser)
-WARNINGS  := -Wall -Wextra -Wshadow -Wno-stringop-overflow $(if $(filter 1,$(WERROR)),-Werror)
+WARNINGS  := -Wall -Wextra -Wshadow -Wno-stringop-overflow -Wno-psabi $(if $(filter 1,$(WERROR)),-Werror)
 # (g++ 12 sees uninitialised members of an empty std::optional in instrumented code)
 SANFLAGS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -Wno-maybe-uninitialized)
 # -fno-math-errno: without it sqrt is a call and the loops of the optimizers do not vectorise.
