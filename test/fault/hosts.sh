@@ -37,6 +37,7 @@ $(declare -f on_host)
 on_host "\$host" /bin/sh -c "\$*"
 EOC
   chmod +x agent
+  # shellcheck disable=SC2034  # for those who source this
   host_flags=(--mca plm rsh --mca plm_rsh_agent "$PWD/agent" --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include eth0
     --mca btl_tcp_if_include eth0 --mca btl "tcp,vader,self" --mca osc "^ucx" --mca pml ob1)
 }

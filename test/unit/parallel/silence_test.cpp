@@ -1,3 +1,4 @@
+// Whose silence counts: the rules of parallel/server/silence.hpp, by hand.
 #include "parallel/server/silence.hpp"
 
 #include <gtest/gtest.h>

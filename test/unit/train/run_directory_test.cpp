@@ -64,7 +64,8 @@ TEST(RunDirectory, ResumeKeepsEverything) {
   const Scratch scratch;
   make_run(scratch / "run");
   EXPECT_EQ(open_run_directory(scratch / "run", true, false), RunStart::resumed);
-  EXPECT_EQ(names_in(scratch / "run"), (Names{"checkpoints", "config.yaml", "errors", "log.txt", "metrics.jsonl", "record.jsonl"}));
+  EXPECT_EQ(names_in(scratch / "run"),
+            (Names{"checkpoints", "config.yaml", "errors", "log.txt", "metrics.jsonl", "record.jsonl"}));
   EXPECT_EQ(error_of(ExitCode::usage, scratch / "none", true, false),
             fmt::format("--resume: there is no run in {}; start without --resume", (scratch / "none").string()));
   EXPECT_FALSE(fs::exists(scratch / "none"));
