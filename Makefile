@@ -20,7 +20,7 @@ comma     := ,
 ifeq ($(DEBUG),1)
 OPT       := -O0
 endif
-CONFIG_NAME := $(notdir $(CXX))$(subst $(empty) ,,$(OPT))-$(ARCH)$(if $(SANITIZE),-$(subst $(comma),+,$(SANITIZE)))
+CONFIG_NAME := $(notdir $(CXX))$(subst $(empty) ,,$(OPT))-$(ARCH)$(if $(SANITIZE),-$(subst $(comma),+,$(SANITIZE)))$(if $(filter 0,$(CUDA)),-nocuda)
 BUILD     ?= build/$(CONFIG_NAME)
 
 # -Wno-psabi: vectors wider than the machine's own are passed in memory, and every object of a build agrees on that.
@@ -36,6 +36,9 @@ LDFLAGS   += -fopenmp $(SANFLAGS) -Wl,--as-needed
 # (not read by the goals that need nothing, nor by those that install first and then call make again)
 ifneq ($(filter-out help clean deps check demo probe,$(or $(MAKECMDGOALS),all)),)
 -include $(BUILD)/found.mk
+endif
+ifeq ($(CUDA)$(CUDA_FOUND),10)
+$(error CUDA=1 asks for the GPU plugin, but no CUDA was found when $(BUILD)/found.mk was made; if it is there now, delete that file)
 endif
 $(BUILD)/found.mk: jobs/make/probe.sh
 	@mkdir -p $(@D)
@@ -160,10 +163,17 @@ $(BUILD)/test/cuda_emulation_tests: $(PLANTED) $(DOUBLE_OBJECTS)
 
 tests: $(BUILD)/muster $(UNIT_TESTS) $(RANK_TEST) $(PLUGIN) $(EMULATION) $(CUDA_TEST)
 
+# (the tests are named by a make of their own: this one has not read what was found)
 check: deps
-	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)$(MAKE) --no-print-directory run-tests
+
+run-tests: tests
 	$(if $(CUDA_TEST),,@echo '  left out: the tests of the GPU plugin and its emulation ($(if $(SANITIZE),not with sanitizers,no CUDA was found; make probe says why))')
 	$(Q)BUILD="$(BUILD)" bash test/run.sh $(notdir $(UNIT_TESTS)) $(notdir $(CUDA_TEST)) $(notdir $(RANK_TEST))
+
+check-gpu: $(BUILD)/muster $(PLUGIN) $(CUDA_TEST)
+	$(if $(CUDA_TEST),,$(error no CUDA was found; make probe says why))
+	@BUILD="$(BUILD)" CUDA_HOME="$(CUDA_ROOT)" bash test/cuda/check_gpu.sh
 
 deps:
 	@bash jobs/setup/install_packages.sh
@@ -213,6 +223,7 @@ help:
 	@echo 'make            build $(BUILD)/muster (also linked as build/muster)'
 	@echo 'make demo       install what is missing, build, train a CNN on Fashion-MNIST with 2 ranks'
 	@echo 'make check      install what is missing, build, run every test'
+	@echo 'make check-gpu  the GPU backend on a card: ops, sanitizer, a short training'
 	@echo 'make lint       layer map, headers alone, format, sizes'
 	@echo 'make format     clang-format over the tree'
 	@echo 'make bench      timed comparisons, side by side in one run'
@@ -225,7 +236,7 @@ help:
 
 -include $(wildcard $(HEADERS_OK:=.d))
 
-.PHONY: all tests check deps demo lint format bench install clean probe help
+.PHONY: all tests check run-tests check-gpu deps demo lint format bench install clean probe help
 .SECONDARY:
 .DELETE_ON_ERROR:
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test and counts every case: unit binaries, the rank binary under mpirun at each count, and the scripts that
 # drive the executable. The arguments are the binaries that must exist below $BUILD/test. What is missing, runs nothing,
-# skips, crashes or passes its wall limit counts as failed. The last line is "N passed, N failed"; exit 1 when any failed.
+# skips, crashes, passes its wall limit or was built but is not named counts as failed. The last line is
+# "N passed, N failed"; exit 1 when any failed.
 #   BUILD=folder bash test/run.sh [unit_base ... rank_tests] [-- end2end/name.sh ...]     (no scripts named: all of them)
 set -u
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
@@ -116,6 +117,11 @@ if [ $# -gt 0 ]; then
 else
   for script in "$source_folder"/test/end2end/*.sh "$source_folder"/test/fault/*.sh; do
     [ -f "$script" ] && [ "$(basename "$script")" != lib.sh ] && scripts+=("${script#"$source_folder"/test/}")
+  done
+  for built in "$BUILD"/test/unit_* "$BUILD"/test/*_tests; do   # a run of all tests leaves out none that was built
+    name=$(basename "$built")
+    [ -x "$built" ] && [[ " ${binaries[*]} " != *" $name "* ]] &&
+      report "$name" 0 1 0 "built, but not among the tests; delete $built if it is an old one"
   done
 fi
 

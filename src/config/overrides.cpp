@@ -25,8 +25,9 @@ std::string variable_name(const std::string& path) {
 /// Variables that are no keys; the README says what each is for.
 const std::vector<std::string>& other_variables() {
   static const std::vector<std::string> all{
-      "MUSTER_PROGRESS",       "MUSTER_STATUS_FILE", "MUSTER_SKIP_INSTALL", "MUSTER_SOURCE",          "MUSTER_BUILD",
-      "MUSTER_FAKE_NODE_SIZE", "MUSTER_REDUCE",      "MUSTER_SLOW_WORKER",  "MUSTER_MPI_PIECE_BYTES",
+      "MUSTER_PROGRESS",        "MUSTER_STATUS_FILE",    "MUSTER_SKIP_INSTALL", "MUSTER_SOURCE",
+      "MUSTER_BUILD",           "MUSTER_FAKE_NODE_SIZE", "MUSTER_REDUCE",       "MUSTER_SLOW_WORKER",
+      "MUSTER_MPI_PIECE_BYTES", "MUSTER_CUDA_PLUGIN",
   };
   return all;
 }

@@ -167,6 +167,11 @@ run_ "$MUSTER" predict gpt-1 --prompt 'the qu' --tokens 5 --temperature 0
 expect_exit 0
 expect_equal "$(tail -n 1 <<<"$output")" "$(tail -n 1 <<<"$on_cpu")"
 
+case_ 'the check on a card fails where there is none'
+run_ env EMULATION_DEVICES=0 GPU_PLUGIN="$emulation" BUILD="$(dirname "$(dirname "$emulation")")" bash "$MUSTER_SOURCE/test/cuda/check_gpu.sh"
+expect_exit 1
+expect_contains 'not ok train cuda'
+
 case_ 'an optimizer that the backend lacks is refused'
 run_ "$MUSTER" train dense.yaml --set device.kind=cuda --set run.directory=lars --set 'optimizer={lars: {lr: 0.1}}'
 expect_exit 2

@@ -1,4 +1,5 @@
-// What the `cuda` backend promises beside its ops: memory, copies, updates, refusals.
+// What the `cuda` backend promises beside its ops: memory, copies, updates, refusals. EmulatedCard.* hold for the
+// emulation alone; the rest also runs on a card (make check-gpu).
 #include "cuda/backend/emulated.hpp"
 
 #include "unit/message_of.hpp"
@@ -11,16 +12,20 @@ namespace {
 
 using muster::test::message_of;
 
+TEST(EmulatedCard, IsDescribed) {
+  const auto backend = backend_named("cuda");
+  EXPECT_NE(backend->describe().find("emulated GPU, 4.0 GiB, CUDA 1"), std::string::npos) << backend->describe();
+}
+
 TEST(CudaBackend, IsOpenedThroughTheRegistry) {
   const auto backend = backend_named("cuda");
   EXPECT_EQ(backend->name(), "cuda");
   EXPECT_FALSE(backend->has_host_memory());
-  EXPECT_NE(backend->describe().find("emulated GPU, 4.0 GiB, CUDA 1"), std::string::npos) << backend->describe();
   EXPECT_EQ(backend_named("auto")->name(), "cuda");
   EXPECT_TRUE(has_cuda_plugin());
 }
 
-TEST(CudaBackend, AutoFallsBackWhereThereIsNoCard) {
+TEST(EmulatedCard, AutoFallsBackWhereThereIsNoCard) {
   const Setting none("EMULATION_DEVICES", "0");
   EXPECT_EQ(backend_named("auto")->name(), "cpu");
   EXPECT_EQ(message_of([] { backend_named("cuda"); }),
@@ -51,7 +56,7 @@ TEST(CudaBackend, MemoryIsZeroedAndCopiesGoBothWays) {
   }
 }
 
-TEST(CudaBackend, SaysWhatIsLeftWhenMemoryRunsOut) {
+TEST(EmulatedCard, SaysWhatIsLeftWhenMemoryRunsOut) {
   const auto backend = backend_named("cuda");
   const Setting small("EMULATION_MEMORY_MIB", "64");
   EXPECT_EQ(

@@ -17,7 +17,9 @@ namespace muster::device::test {
 
 using Values = std::vector<float>;
 
+/// CUDA_TEST_PLUGIN names another plugin than the emulated one: the real one, for `make check-gpu`.
 inline const bool is_plugin_named = [] {
+  if (const char* named = std::getenv("CUDA_TEST_PLUGIN")) return ::setenv("MUSTER_CUDA_PLUGIN", named, 1) == 0;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   return ::setenv("MUSTER_CUDA_PLUGIN", (folder / "libmuster_cuda_emulated.so").c_str(), 1) == 0;
 }();

@@ -2,24 +2,31 @@
 #include "config/overrides.hpp"
 #include "testing.hpp"
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 namespace muster::config::testing {
 namespace {
 
-/// A variable of the environment for the length of a test.
+/// A variable of the environment, put back as it was: other tests of the process read some of them.
 class Variable {
  public:
   Variable(std::string name, const std::string& value) : name_(std::move(name)) {
+    if (const char* before = std::getenv(name_.c_str())) before_ = before;
     setenv(name_.c_str(), value.c_str(), 1);
   }
-  ~Variable() { unsetenv(name_.c_str()); }
+  ~Variable() {
+    if (before_) setenv(name_.c_str(), before_->c_str(), 1);
+    else unsetenv(name_.c_str());
+  }
   Variable(const Variable&) = delete;
   Variable& operator=(const Variable&) = delete;
 
  private:
   std::string name_;
+  std::optional<std::string> before_;
 };
 
 train::Config config_of(const std::string& text, Lines sets = {}, bool reads_environment = false) {
@@ -93,7 +100,7 @@ TEST(Override, VariablesThatAreNoKeysAreAllInTheReadme) {
   const std::string readme{std::istreambuf_iterator<char>(file), {}};
   for (const char* name :
        {"MUSTER_PROGRESS", "MUSTER_STATUS_FILE", "MUSTER_SKIP_INSTALL", "MUSTER_FAKE_NODE_SIZE", "MUSTER_REDUCE",
-        "MUSTER_SLOW_WORKER", "MUSTER_MPI_PIECE_BYTES", "MUSTER_SOURCE", "MUSTER_BUILD"}) {
+        "MUSTER_SLOW_WORKER", "MUSTER_MPI_PIECE_BYTES", "MUSTER_CUDA_PLUGIN", "MUSTER_SOURCE", "MUSTER_BUILD"}) {
     const Variable variable(name, "1");
     EXPECT_EQ(problems_of(minimal, {}, true), Lines{}) << name;
     EXPECT_NE(readme.find(name), std::string::npos) << name;
