@@ -90,6 +90,7 @@ class Validator {
           fmt::format("bitwise mode with optimizer.clip_norm and {} needs one server, found {}: the norm of the whole "
                       "gradient would be summed differently",
                       c_.optimizer.kind, p.servers));
+    if (p.staleness == 0) check_lock_step();
     if (p.record && c_.device.tune)
       add({"device.tune"}, "cannot go with parallel.record: a replay could choose other kernels");
     if (p.wire != "fp32") add({"parallel.wire"}, "with parallel.strategy: parameter_server only fp32 is available");
@@ -97,6 +98,17 @@ class Validator {
     if (p.lr_scaling == "linear" || p.lr_scaling == "sqrt")
       add({"parallel.lr_scaling"},
           "means nothing with parallel.strategy: parameter_server, where every update is made of one batch; use none");
+  }
+
+  /// The keys of workers that go their own ways.
+  void check_lock_step() {
+    const auto& p = c_.parallel;
+    const parallel::ParallelOptions defaults;
+    const std::string rest =
+        "means nothing with parallel.staleness: 0, where every update is made in lock-step; remove it";
+    if (p.lock_step_until != defaults.lock_step_until) add({"parallel.lock_step_until"}, rest);
+    if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
+    if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
   }
 
   /// The keys of the parameter servers, stated with another value than the default, under another strategy.
@@ -109,6 +121,7 @@ class Validator {
     if (p.spares != defaults.spares) add({"parallel.spares"}, rest);
     if (p.staleness != defaults.staleness) add({"parallel.staleness"}, rest);
     if (p.lock_step_until != defaults.lock_step_until) add({"parallel.lock_step_until"}, rest);
+    if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
     if (p.heartbeat_deadline_s != defaults.heartbeat_deadline_s) add({"parallel.heartbeat_deadline_s"}, rest);
     if (p.transport != defaults.transport) add({"parallel.transport"}, rest);

@@ -4,6 +4,7 @@
 #include "train/async_interval.hpp"
 #include "train/record.hpp"
 #include "train/server.hpp"
+#include "train/update_rate.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
@@ -88,6 +89,7 @@ std::string describe_staleness(const Config& config) {
   std::string text = p.staleness == parallel::unbounded ? "unbounded" : std::to_string(p.staleness);
   text += fmt::format(", leases of 1 to {} batches", p.longest_lease);
   if (p.lock_step_until > 0) text += fmt::format("; lock-step before update {}", p.lock_step_until);
+  if (p.staleness_scaling == "inverse") text += "; the rate of an update s > 1 versions old is divided by s";
   return text;
 }
 
@@ -101,7 +103,9 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
             lease_options(config_)),
       schedule_(config_.schedule, data.total_steps, static_cast<double>(data.steps_per_epoch)),
       coordinator_(*job_.window, job_.roles, job_.shards, job_.sizes, *server.shard, book_,
-                   [this](std::int64_t version) { return lr_ = config_.optimizer.lr * schedule_.factor(version); },
+                   [this](std::int64_t version, std::int64_t staleness) {
+                     return lr_ = update_rate(config_, schedule_, version, staleness);
+                   },
                    {config_.parallel.heartbeat_deadline_s,
                     [this](std::int64_t version) {
                       return is_due(data_.eval_steps, version) || is_due(data_.checkpoint_steps, version);

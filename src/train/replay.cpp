@@ -9,6 +9,7 @@
 
 #include "train/async.hpp"
 #include "train/record.hpp"
+#include "train/update_rate.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/log.hpp>
@@ -153,7 +154,7 @@ void Replay::share(std::int64_t index, Gradient& gradient) {
 
 void Replay::apply(const RecordedUpdate& update, const Gradient& gradient) {
   const std::int64_t before = update.version - 1;
-  const double lr = loaded_.config.optimizer.lr * schedule_->factor(before);
+  const double lr = update_rate(loaded_.config, *schedule_, before, before - std::ranges::min(update.bases));
   const std::span<const float> values = gradient.values;
   const auto parameters = static_cast<std::size_t>(parameters_);
   model_->optimizer->update({lr, before + 1, gradient.scale, model_->threads}, model_->store->weights(),

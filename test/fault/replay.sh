@@ -29,6 +29,7 @@ for i in $(seq 0 $((runs - 1))); do
   flags=(--set "run.directory=run$i" --set "run.seed=$((i + 1))" --set "parallel.servers=$servers" --set "parallel.staleness=$staleness")
   [ $((i % 3)) = 1 ] && [ "$staleness" != 0 ] && flags+=(--set "parallel.lock_step_until=$((10 * i))")
   [ $((i % 5)) = 2 ] && flags+=(--set parallel.transport=general)
+  [ $((i % 4)) = 2 ] && flags+=(--set parallel.staleness_scaling=inverse)
   [ $((i % 4)) = 3 ] && export MUSTER_SLOW_WORKER=0:5
   kills=$((i % 3 == 0 && workers > 1))
   [ "$kills" = 1 ] && flags+=(--set run.steps=4000 --set 'checkpoint.every=1000 steps' --set eval.every=never)

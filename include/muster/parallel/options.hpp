@@ -22,11 +22,12 @@ struct ParallelOptions {
   int spares = 0;                    ///< parameter_server: workers that wait until one is gone
   std::int64_t staleness = 4;        ///< parameter_server: leases a worker may be ahead of the slowest; 0: lock-step
   std::int64_t lock_step_until = 0;  ///< parameter_server: updates made in lock-step before workers go their own ways
-  std::int64_t longest_lease = 8;    ///< parameter_server: batches that a fast worker takes at a time
-  double heartbeat_deadline_s = 10;  ///< parameter_server: a rank silent for longer is gone
-  std::string transport = "auto";    ///< parameter_server: auto | shared | general
-  bool record = false;               ///< parameter_server: keep the order of events, for muster replay
-  bool allow_oversubscribe = false;  ///< more ranks x threads than cores on a node
+  std::string staleness_scaling = "none";  ///< parameter_server: none | inverse: rates of stale updates are cut
+  std::int64_t longest_lease = 8;          ///< parameter_server: batches that a fast worker takes at a time
+  double heartbeat_deadline_s = 10;        ///< parameter_server: a rank silent for longer is gone
+  std::string transport = "auto";          ///< parameter_server: auto | shared | general
+  bool record = false;                     ///< parameter_server: keep the order of events, for muster replay
+  bool allow_oversubscribe = false;        ///< more ranks x threads than cores on a node
 };
 
 }  // namespace muster::parallel

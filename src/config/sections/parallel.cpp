@@ -25,6 +25,10 @@ std::vector<ConfigKey> server_keys() {
           "parameter_server: so many updates are made in lock-step before the workers go their own ways")
           .unit("updates"),
       key<Config>(
+          "parallel.staleness_scaling", [](Config & c) -> auto& { return c.parallel.staleness_scaling; },
+          choice({"none", "inverse"}),
+          "parameter_server: inverse: the learning rate of an update s versions old is divided by s (s > 1)"),
+      key<Config>(
           "parallel.longest_lease", [](Config & c) -> auto& { return c.parallel.longest_lease; }, between(1, 1024),
           "parameter_server: most batches a worker takes at a time; the slowest takes one")
           .unit("batches"),

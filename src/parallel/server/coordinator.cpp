@@ -17,8 +17,7 @@ namespace muster::parallel {
 
 struct Coordinator::Impl {
   Impl(comm::Window& its_window, const Roles& its_roles, const Shards& its_shards, const WindowSizes& sizes,
-       ShardServer& own, LeaseBook& its_book, std::function<double(std::int64_t)> rate,
-       const CoordinatorOptions& its_options)
+       ShardServer& own, LeaseBook& its_book, UpdateRate rate, const CoordinatorOptions& its_options)
       : window(its_window),
         roles(its_roles),
         shards(its_shards),
@@ -62,7 +61,7 @@ struct Coordinator::Impl {
   const Shards& shards;
   ShardServer& server;
   LeaseBook& book;
-  std::function<double(std::int64_t)> lr;
+  UpdateRate lr;
   CoordinatorOptions options;
   Desk desk;
   Round round;
@@ -162,7 +161,8 @@ void Coordinator::Impl::decide(int w, std::uint64_t number) {
   if (event.is_finite) {
     if (!server.has_room()) return;
     book.commit(w, batch);
-    log_update({{{w, number}}, 1, std::bit_cast<double>(commit.grad_scale), lr(server.version()), false});
+    const double rate = lr(server.version(), server.version() - event.base);
+    log_update({{{w, number}}, 1, std::bit_cast<double>(commit.grad_scale), rate, false});
     book.set_seconds_per_batch(w, static_cast<double>(commit.compute_us) * 1e-6);
   }
   desk.decide(w, number, event.is_finite);
@@ -193,7 +193,7 @@ void Coordinator::Impl::complete_round() {
     update.is_summed = true;
   }
   sum_entry = 0;
-  update.lr = lr(server.version());
+  update.lr = lr(server.version(), 0);
   // The book first: a snapshot made with the update holds its batch.
   const Applied event = round.finish(server.version() + 1);
   log_update(update);
@@ -251,8 +251,7 @@ void Coordinator::Impl::give_order(int w) {
 }
 
 Coordinator::Coordinator(comm::Window& window, const Roles& roles, const Shards& shards, const WindowSizes& sizes,
-                         ShardServer& server, LeaseBook& book, std::function<double(std::int64_t)> lr,
-                         const CoordinatorOptions& options)
+                         ShardServer& server, LeaseBook& book, UpdateRate lr, const CoordinatorOptions& options)
     : impl_(std::make_unique<Impl>(window, roles, shards, sizes, server, book, std::move(lr), options)) {}
 Coordinator::~Coordinator() = default;
 

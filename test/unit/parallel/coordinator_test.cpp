@@ -32,8 +32,9 @@ struct Table {
   Coordinator coordinator;
   std::array<std::uint64_t, 2> beats{};
 
-  explicit Table(std::int64_t lock_step_until = 0, double clip_norm = 0, bool keeps_all = false)
-      : coordinator(*window, roles, shards, sizes, server, book, [](std::int64_t) { return 1.0; },
+  explicit Table(std::int64_t lock_step_until = 0, double clip_norm = 0, bool keeps_all = false, double stale_rate = 1)
+      : coordinator(*window, roles, shards, sizes, server, book,
+                    [stale_rate](std::int64_t, std::int64_t staleness) { return staleness > 0 ? stale_rate : 1.0; },
                     {deadline_s, [keeps_all](std::int64_t) { return keeps_all; }, lock_step_until,
                      [](int) { return std::int64_t{3}; }, clip_norm}) {
     server.start(0, std::vector<float>(elements), {});
@@ -96,6 +97,19 @@ TEST(Coordinator, GrantsAppliesAndAnswers) {
   const auto* weights = reinterpret_cast<const float*>(t.window->mine().data() + t.board.version(1));
   EXPECT_EQ(weights[0], -1.0f);
   EXPECT_EQ(weights[elements - 1], -1.0f);
+}
+
+TEST(Coordinator, AsksForTheRateWithTheStalenessOfTheGradient) {
+  Table t(0, 0, false, 0.25);
+  t.ask(0, 1);
+  t.ask(1, 1);
+  t.coordinator.poll();
+  t.commit(0, 1, 1, 0);  // both were computed at version 0
+  t.commit(1, 1, 1, 1);
+  t.coordinator.poll();
+  ASSERT_EQ(t.server.version(), 2);
+  const auto* weights = reinterpret_cast<const float*>(t.window->mine().data() + t.board.version(2));
+  EXPECT_EQ(weights[0], -1.25f);
 }
 
 TEST(Coordinator, DropsCommitsOfAFormerLife) {

@@ -79,12 +79,14 @@ struct CoordinatorOptions {
   double clip_norm = 0;
 };
 
+using UpdateRate = std::function<double(std::int64_t version, std::int64_t staleness)>;
+
 class Coordinator {
  public:
-  /// lr: learning rate of the update that makes a version, as a function of the version before it.
+  /// lr: learning rate of the update that makes a version, as a function of the version before it and of the gradient's
+  /// staleness.
   Coordinator(comm::Window& window, const Roles& roles, const Shards& shards, const WindowSizes& sizes,
-              ShardServer& server, LeaseBook& book, std::function<double(std::int64_t)> lr,
-              const CoordinatorOptions& options);
+              ShardServer& server, LeaseBook& book, UpdateRate lr, const CoordinatorOptions& options);
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;

@@ -1,0 +1,23 @@
+// The learning rate of one asynchronous update.
+#pragma once
+
+#include <muster/config/config.hpp>
+#include <muster/optim/optimizer.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace muster::train {
+
+/// Of the update that turns `version` into the next, with a gradient computed `staleness` versions before it. Pure, so
+/// that a replay makes the same. parallel.staleness_scaling: inverse divides the schedule's rate by the staleness where
+/// that is more than one, as Zhang, Gupta, Lian and Liu do ("Staleness-aware async-SGD for distributed deep learning",
+/// 2016): s updates made of gradients s versions old then go about as far as a fresh one.
+inline double update_rate(const Config& config, const optim::Schedule& schedule, std::int64_t version,
+                          std::int64_t staleness) {
+  const double scheduled = config.optimizer.lr * schedule.factor(version);
+  if (config.parallel.staleness_scaling == "none") return scheduled;
+  return scheduled / static_cast<double>(std::max<std::int64_t>(staleness, 1));
+}
+
+}  // namespace muster::train
