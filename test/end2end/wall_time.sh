@@ -15,7 +15,7 @@ optimizer: {momentum: {lr: 0.01}}
 checkpoint: {every: 100000000 steps, keep: 2}
 log: {every: 200 steps}
 EOC
-servers=(--set parallel.strategy=parameter_server --set parallel.staleness=2 --set parallel.lr_scaling=none
+servers=(--set parallel.strategy=parameter_server --set parallel.servers=1 --set parallel.staleness=2 --set parallel.lr_scaling=none
   --set run.reproducible=fast --set parallel.grains=auto)
 
 newest_step() { basename "$(find "$1/checkpoints" -name 'step-*' | sort | tail -n 1)" | sed 's/step-0*//'; }
