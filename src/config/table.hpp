@@ -31,6 +31,8 @@ std::string section_meaning(const std::string& section);
 /// Keys of the design that this version does not honour, and keys given in a wrong section; "" for others.
 std::string hint_for(const std::string& path);
 
+/// A duration, or auto, or never, as a key.
+ConfigKey wall_time_key(const std::string& path, train::WallTime& (*field)(Config&), const std::string& meaning);
 /// A length in steps or epochs as a key.
 ConfigKey every_key(const std::string& path, train::Every& (*field)(Config&), const std::string& meaning);
 

@@ -16,6 +16,7 @@
 #include <muster/train/metrics.hpp>
 #include <muster/train/signals.hpp>
 #include <muster/train/state.hpp>
+#include <muster/train/stop_watcher.hpp>
 #include <muster/train/together.hpp>
 
 #include <algorithm>
@@ -33,6 +34,7 @@ class CoordinatedRun {
   ExitCode run();
 
  private:
+  ExitCode tell_stop();
   void describe();
   void look();
   void take(const parallel::Applied& update);
@@ -76,11 +78,18 @@ class CoordinatedRun {
   bool is_evaluating_ = false;
   bool has_snapshot_request_ = false;
   std::future<void> saving_;
+  Stopwatch busy_;  // since the save or the evaluation under way began
+  StopWatcher stop_watcher_;
 };
 
 parallel::LeaseOptions lease_options(const Config& config) {
   const bool is_unbounded = config.parallel.staleness == parallel::unbounded;
   return {is_unbounded ? 0 : config.parallel.staleness, is_unbounded, config.parallel.longest_lease};
+}
+
+double state_bytes(ServerRank& server) {
+  return 4.0 * static_cast<double>(server.model.store->elements()) *
+         static_cast<double>(1 + server.model.optimizer_state.size());
 }
 
 std::string describe_staleness(const Config& config) {
@@ -117,7 +126,9 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
                job_.flags.is_resumed ? job_.first_step : -1),
       first_version_(job_.first_step),
       last_save_(job_.first_step),
-      last_evaluation_(job_.first_step) {
+      last_evaluation_(job_.first_step),
+      stop_watcher_(config_.run.directory, end_of_time_s(config_.run.wall_time), guessed_save_s(state_bytes(server)),
+                    job_.flags.is_resumed) {
   interval_.by_worker.resize(static_cast<std::size_t>(job_.roles.workers));
   step_ = job_.first_step;
   if (job_.flags.is_resumed) saved_version_ = job_.first_step;
@@ -140,11 +151,19 @@ ExitCode CoordinatedRun::run() {
   }
   if (interval_.updates > 0) report();
   end();
-  if (is_stopping_)
-    log::info("stopped     {} after step {}, state saved; go on with --resume (exit code 75)",
-              *stop_signal_name() ? stop_signal_name() : "on another rank's request", version());
-  else log::info("done        {} steps, run in {}", version(), config_.run.directory);
-  return is_stopping_ ? ExitCode::requeue : ExitCode::done;
+  if (is_stopping_) return tell_stop();
+  log::info("done        {} steps, run in {}", version(), config_.run.directory);
+  return ExitCode::done;
+}
+
+/// A signal to a worker reaches only that worker, which passes on the wish: then there is no reason here.
+ExitCode CoordinatedRun::tell_stop() {
+  const StopReason reason = coordinator_.wants_stop() ? std::max(stop_reason(), StopReason::signal) : stop_reason();
+  const ExitCode code = reason == StopReason::file ? ExitCode::done : ExitCode::requeue;
+  log::info("stopped     {} after step {}, state saved; go on with --resume (exit code {})", describe_stop(reason),
+            version(), static_cast<int>(code));
+  if (reason == StopReason::file) stop_watcher_.remove_stop_file();
+  return code;
 }
 
 void CoordinatedRun::describe() {
@@ -234,6 +253,7 @@ void CoordinatedRun::tell(const parallel::Attendance& event) {
 
 void CoordinatedRun::tell(const parallel::Evaluated& result) {
   is_evaluating_ = false;
+  stop_watcher_.evaluated(busy_.elapsed_s());
   if (result.rows == 0) return;  // cut short by a stop
   evaluated_version_ = result.version;
   const auto rows = static_cast<double>(result.rows);
@@ -299,7 +319,10 @@ void CoordinatedRun::report() {
 /// A snapshot, once every server holds it, is evaluated by a worker and written by a thread beside the coordinator;
 /// then its place is free for the next.
 void CoordinatedRun::use_snapshot() {
-  if (saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) saving_.get();
+  if (saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    saving_.get();
+    stop_watcher_.saved(busy_.elapsed_s());
+  }
   if (is_evaluating_ || saving_.valid()) return;
   const std::optional<parallel::Snapshot> snapshot = coordinator_.snapshot();
   if (!snapshot) return;
@@ -315,6 +338,7 @@ void CoordinatedRun::use_snapshot() {
   } else if (evaluates) {
     last_evaluation_ = snapshot->version;
     is_evaluating_ = true;
+    busy_.restart();
     coordinator_.evaluate_snapshot();
   } else {
     coordinator_.release_snapshot();
@@ -322,6 +346,7 @@ void CoordinatedRun::use_snapshot() {
 }
 
 void CoordinatedRun::start_save(const parallel::Snapshot& snapshot) {
+  busy_.restart();
   TrainableModel& model = server_.model;
   std::vector<float> running(static_cast<std::size_t>(job_.shards.running));
   for (int s = 0; s < job_.roles.servers; ++s) {

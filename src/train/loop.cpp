@@ -18,6 +18,7 @@
 #include <muster/train/run_directory.hpp>
 #include <muster/train/signals.hpp>
 #include <muster/train/state.hpp>
+#include <muster/train/stop_watcher.hpp>
 #include <muster/train/together.hpp>
 
 #include <cmath>
@@ -84,6 +85,7 @@ class Run {
   std::int64_t first_step_ = 0;
   double last_progress_s_ = 0;
   Stopwatch run_watch_;
+  std::unique_ptr<StopWatcher> stop_watcher_;  // on rank 0
 };
 
 void Run::start() {
@@ -128,6 +130,13 @@ void Run::start() {
   options.rows_of = [plan = replica_->plan](std::int64_t rows) { return plan.rows_of_replica(plan.replica, rows); };
   together(world_, "input queue",
            [&] { queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_.train), options); });
+  together(world_, "wall time", [&] {
+    if (!is_rank_0()) return;
+    const double bytes = 4.0 * static_cast<double>(replica_->store->elements()) *
+                         static_cast<double>(1 + replica_->optimizer_state.size());
+    stop_watcher_ = std::make_unique<StopWatcher>(directory(), end_of_time_s(config_.run.wall_time),
+                                                  guessed_save_s(bytes), flags_.is_resumed);
+  });
   describe();
   first_step_ = step_;
   run_watch_.restart();
@@ -145,6 +154,7 @@ void Run::restore() {
   step_ = saved_step_ = state.step;
   sample_counter_ = state.sample_counter;
   audit_ = EpochAudit(state.audit, is_rank_0());
+  meter_.carry_on(state.interval);
 }
 
 void Run::describe() {
@@ -166,6 +176,7 @@ void Run::run_step(const dataset::Batch& batch) {
   if (!result.is_finite) diverged("the loss is NaN or Inf");
   audit_.add(batch.indices);
   meter_.add(result, watch.elapsed_s());
+  if (stop_watcher_) stop_watcher_->stepped(watch.elapsed_s());
   ++step_;
   sample_counter_ += batch.position.rows;
   is_stopping_ = result.is_stop_requested;
@@ -254,8 +265,10 @@ void Run::evaluate() {
 }
 
 void Run::save() {
+  const Stopwatch watch;
   check_weights();
   const auto audit = audit_.total(world_);
+  const auto interval = meter_.totals(world_);
   together(world_, "checkpoint", [&] {
     if (!is_rank_0()) return;
     CheckpointState state = gather_state(*replica_);
@@ -263,19 +276,27 @@ void Run::save() {
     state.sample_counter = sample_counter_;
     state.epoch = sample_counter_ / data_.size;
     state.audit = audit;
+    state.interval = interval;
     state.sample_order = sample_order(config_, data_);
     save_checkpoint(directory(), state, config_.checkpoint.keep);
   });
   saved_step_ = step_;
+  if (stop_watcher_) stop_watcher_->saved(watch.elapsed_s());
 }
 
+/// The ranks may have several reasons, or none of their own: the strongest one decides for all.
 ExitCode Run::stop() {
+  auto strongest = static_cast<std::int64_t>(stop_reason());
+  world_.all_reduce(std::span(&strongest, 1), comm::Reduction::max, "why the run stops");
+  const auto reason = static_cast<StopReason>(strongest);
+  const ExitCode code = reason == StopReason::file ? ExitCode::done : ExitCode::requeue;
   if (saved_step_ != step_) save();
-  log::info("stopped     {} after step {}, state saved; go on with --resume (exit code 75)",
-            *stop_signal_name() ? stop_signal_name() : "on another rank's request", step_);
+  log::info("stopped     {} after step {}, state saved; go on with --resume (exit code {})", describe_stop(reason),
+            step_, static_cast<int>(code));
+  if (stop_watcher_ && reason == StopReason::file) stop_watcher_->remove_stop_file();
   queue_.reset();
   replica_->close();
-  return ExitCode::requeue;
+  return code;
 }
 
 ExitCode Run::finish() {

@@ -1,7 +1,6 @@
 #include <muster/train/meter.hpp>
 
 #include <algorithm>
-#include <array>
 
 namespace muster::train {
 
@@ -16,6 +15,14 @@ void Meter::add(const StepResult& result, double step_s) {
   ++steps_;
 }
 
+std::array<std::int64_t, 5> Meter::totals(comm::Communicator& data) const {
+  std::array<std::int64_t, 5> sums{0, sums_.rows, sums_.loss_units, sums_.correct, sums_.top_k_correct};
+  data.all_reduce(std::span<std::int64_t>(sums), comm::Reduction::sum, "sums of the interval so far");
+  sums[0] = steps_;
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += carried_[i];
+  return sums;
+}
+
 Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s, std::int64_t labels_per_sample) {
   const auto microseconds = [](double s) { return static_cast<std::int64_t>(s * 1e6); };
   const double exposed_s = exposed_s_ + waited_s - waited_before_s_;
@@ -24,8 +31,10 @@ Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s
       sums_.top_k_correct, microseconds(exposed_s), microseconds(stall_s - stall_before_s_)};
   data.all_reduce(std::span<std::int64_t>(sums), comm::Reduction::sum, "sums of the interval");
 
+  const auto measured_rows = static_cast<double>(sums[0]);
+  for (std::size_t i = 0; i < 4; ++i) sums[i] += carried_[i + 1];
   Interval interval;
-  interval.steps = steps_;
+  interval.steps = steps();
   interval.rows = sums[0];
   interval.seconds = watch_.elapsed_s();
   const double rows = static_cast<double>(std::max<std::int64_t>(sums[0], 1));
@@ -33,7 +42,7 @@ Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s
   const double labels = rows * static_cast<double>(labels_per_sample);
   interval.accuracy = static_cast<double>(sums[2]) / labels;
   interval.top_k_accuracy = static_cast<double>(sums[3]) / labels;
-  interval.samples_per_s = static_cast<double>(sums[0]) / std::max(interval.seconds, 1e-9);
+  interval.samples_per_s = measured_rows / std::max(interval.seconds, 1e-9);
   const double rank_seconds = interval.seconds * data.size();
   interval.exposed_comm = static_cast<double>(sums[4]) * 1e-6 / std::max(rank_seconds, 1e-9);
   interval.stall = static_cast<double>(sums[5]) * 1e-6 / std::max(rank_seconds, 1e-9);

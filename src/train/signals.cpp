@@ -14,6 +14,7 @@ namespace muster::train {
 namespace {
 
 std::atomic<int> requested = 0;
+std::atomic<StopReason> wished = StopReason::none;
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -48,7 +49,32 @@ void install_signal_handlers() {
   static_cast<void>(is_installed);
 }
 
-bool is_stop_requested() { return requested != 0; }
+bool is_stop_requested() { return requested != 0 || wished != StopReason::none; }
+
+void wish_to_stop(StopReason reason) {
+  StopReason before = wished;
+  while (before < reason && !wished.compare_exchange_weak(before, reason)) {
+  }
+}
+
+StopReason stop_reason() { return requested != 0 ? StopReason::signal : wished.load(); }
+
+void clear_stop_wish() { wished = StopReason::none; }
+
+std::string describe_stop(StopReason reason) {
+  switch (reason) {
+    case StopReason::file:
+      return "by the stop file";
+    case StopReason::wall_time:
+      return "before the wall time is over";
+    case StopReason::signal:
+      if (requested != 0) return stop_signal_name();
+      break;
+    default:
+      break;
+  }
+  return "on another rank's request";
+}
 
 const char* stop_signal_name() {
   switch (requested) {
@@ -65,6 +91,9 @@ const char* stop_signal_name() {
   }
 }
 
-void clear_stop_request() { requested = 0; }
+void clear_stop_request() {
+  requested = 0;
+  clear_stop_wish();
+}
 
 }  // namespace muster::train

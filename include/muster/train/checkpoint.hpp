@@ -23,10 +23,13 @@ struct NamedTensor {
 };
 
 struct CheckpointState {
-  std::int64_t step = 0;                  ///< updates made
-  std::int64_t sample_counter = 0;        ///< every sample before this one is consumed, counted over all epochs
-  std::int64_t epoch = 0;                 ///< epoch in which the next sample lies
-  std::array<std::int64_t, 3> audit{};    ///< check sums of the current epoch's samples, over all ranks
+  std::int64_t step = 0;                ///< updates made
+  std::int64_t sample_counter = 0;      ///< every sample before this one is consumed, counted over all epochs
+  std::int64_t epoch = 0;               ///< epoch in which the next sample lies
+  std::array<std::int64_t, 3> audit{};  ///< check sums of the current epoch's samples, over all ranks
+  /// Sums over the steps since the last line of the metrics, over all ranks: steps, rows, loss units, correct, top-k
+  /// correct. Zero where a line was just written. They make a stop invisible in the metrics.
+  std::array<std::int64_t, 5> interval{};
   std::vector<std::int64_t> done_beyond;  ///< asynchronous runs: steps applied although earlier ones are not
   std::string sample_order;  ///< what decides which samples a step gets: seed, batch, samples, shuffle (RunData)
   std::vector<NamedTensor> weights;

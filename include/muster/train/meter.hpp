@@ -5,6 +5,9 @@
 #include <muster/comm/communicator.hpp>
 #include <muster/train/step.hpp>
 
+#include <array>
+#include <vector>
+
 namespace muster::train {
 
 /// One interval, over all ranks.
@@ -31,13 +34,18 @@ class Meter {
   /// Collective; starts the next interval. stall_s, waited_s: totals so far of the queue and of the statistic sums.
   /// labels_per_sample: what accuracies are shares of.
   Interval finish(comm::Communicator& data, double stall_s, double waited_s, std::int64_t labels_per_sample);
-  std::int64_t steps() const { return steps_; }
+  std::int64_t steps() const { return steps_ + carried_[0]; }
+  /// Collective: steps, rows, loss units, correct and top-k correct so far in this interval, for a checkpoint.
+  std::array<std::int64_t, 5> totals(comm::Communicator& data) const;
+  /// Goes on with the interval of a checkpoint; the same sums on every rank. Its time is not counted.
+  void carry_on(const std::array<std::int64_t, 5>& totals) { carried_ = totals; }
 
  private:
   static constexpr std::size_t most_step_times = 4096;  ///< of an interval; later ones are not looked at
   Stopwatch watch_;
   std::vector<double> step_ms_;
   model::MicroBatchResult sums_;
+  std::array<std::int64_t, 5> carried_{};
   std::int64_t steps_ = 0;
   double exposed_s_ = 0;
   double grad_norm_ = 0;

@@ -19,6 +19,12 @@ struct Every {
   bool is_set() const { return epochs > 0 || steps > 0; }
 };
 
+/// When a run has to be over.
+struct WallTime {
+  bool is_auto = true;  ///< at the end of the Slurm job, where there is one
+  double seconds = 0;   ///< otherwise: after this long, at the latest at the end of the job; 0: never
+};
+
 struct RunOptions {
   std::string name = "run";
   std::uint64_t seed = 0;
@@ -28,6 +34,7 @@ struct RunOptions {
   std::string directory;              ///< default: runs/<name>
   std::int64_t accumulate = 1;        ///< micro-batches per replica and step (fast mode)
   double deadline_s = 300;            ///< limit of every wait for other ranks
+  WallTime wall_time;                 ///< the state is saved before it is over
   double max_loss = 0;                ///< loss guard: a mean training loss above this is divergence; 0: off
 };
 

@@ -32,6 +32,9 @@ std::vector<ConfigKey> run_keys() {
           "run.deadline_s", [](Config & c) -> auto& { return c.run.deadline_s; }, above(0),
           "limit of every wait for other ranks")
           .unit("s"),
+      wall_time_key(
+          "run.wall_time", [](Config & c) -> auto& { return c.run.wall_time; },
+          "saves and exits 75 before this time since the start is over; auto: before the Slurm job ends"),
       key<Config>(
           "run.max_loss", [](Config & c) -> auto& { return c.run.max_loss; }, at_least_or("off", 0),
           "loss guard: a mean training loss above this ends the run as diverged"),

@@ -42,6 +42,7 @@ void write_state(const fs::path& path, const CheckpointState& state) {
                                    state.audit[0], state.audit[1],       state.audit[2]};
   store.put("counters", std::span<const std::int64_t>(counters));
   store.put("sample_order", state.sample_order);
+  if (state.interval[0] > 0) store.put("interval", std::span<const std::int64_t>(state.interval));
   if (!state.done_beyond.empty()) store.put("done_beyond", std::span<const std::int64_t>(state.done_beyond));
   for (const NamedTensor& tensor : state.optimizer) {
     store.put("optimizer/" + tensor.name + "/values", std::span<const float>(tensor.values));
@@ -64,6 +65,13 @@ void read_state(const fs::path& path, CheckpointParts parts, CheckpointState& st
   std::copy(counters.begin() + 3, counters.end(), state.audit.begin());
   state.sample_order = store.text("sample_order");
   if (store.has("done_beyond")) state.done_beyond = store.integers("done_beyond");
+  if (store.has("interval")) {
+    const auto interval = store.integers("interval");
+    if (interval.size() != state.interval.size())
+      fail(ExitCode::checkpoint, "{}: expected {} sums of the interval, found {}", path.string(), state.interval.size(),
+           interval.size());
+    std::ranges::copy(interval, state.interval.begin());
+  }
   if (parts == CheckpointParts::weights) return;
   const std::string names = store.text("optimizer_names");
   if (names.empty()) return;

@@ -15,7 +15,7 @@ inline bool operator==(const NamedTensor& a, const NamedTensor& b) {
 }
 inline bool operator==(const CheckpointState& a, const CheckpointState& b) {
   return a.step == b.step && a.sample_counter == b.sample_counter && a.epoch == b.epoch && a.audit == b.audit &&
-         a.weights == b.weights && a.optimizer == b.optimizer;
+         a.interval == b.interval && a.weights == b.weights && a.optimizer == b.optimizer;
 }
 
 }  // namespace muster::train
@@ -36,6 +36,8 @@ inline train::CheckpointState state_of(std::int64_t step) {
   state.sample_counter = 32 * step + 1;
   state.epoch = step / 10;
   state.audit = {step, -step, step * 1'000'000'000};
+  state.interval = {step % 3, 11, step * 1'000, 5, 7};
+  if (state.interval[0] == 0) state.interval = {};
   state.weights = {tensor_of("conv2d_1.bias", {3}, first), tensor_of("conv2d_1.weight", {3, 1, 5, 5}, -first),
                    tensor_of("empty", {0, 4}, 0), tensor_of("scalar", {}, first + 0.5f)};
   state.optimizer = {tensor_of("m/conv2d_1.bias", {3}, 7 + first),
