@@ -8,6 +8,8 @@ WERROR    ?= 1
 SANITIZE  ?=
 DEBUG     ?= 0
 PREFIX    ?= /usr/local
+CUDA      ?=
+CUDA_ARCH ?= 80 90
 empty     :=
 .DEFAULT_GOAL := all
 ifeq ($(MAKELEVEL),0)
@@ -21,8 +23,9 @@ endif
 CONFIG_NAME := $(notdir $(CXX))$(subst $(empty) ,,$(OPT))-$(ARCH)$(if $(SANITIZE),-$(subst $(comma),+,$(SANITIZE)))
 BUILD     ?= build/$(CONFIG_NAME)
 
+# -Wno-psabi: vectors wider than the machine's own are passed in memory, and every object of a build agrees on that.
 # (g++ 12 takes fmt 9's own bounds-checked fill character for an overflow when it inlines the format parser)
-WARNINGS  := -Wall -Wextra -Wshadow -Wno-stringop-overflow $(if $(filter 1,$(WERROR)),-Werror)
+WARNINGS  := -Wall -Wextra -Wshadow -Wno-stringop-overflow -Wno-psabi $(if $(filter 1,$(WERROR)),-Werror)
 # (g++ 12 sees uninitialised members of an empty std::optional in instrumented code)
 SANFLAGS  := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -Wno-maybe-uninitialized)
 # -fno-math-errno: without it sqrt is a call and the loops of the optimizers do not vectorise.
@@ -36,10 +39,11 @@ ifneq ($(filter-out help clean deps check demo probe,$(or $(MAKECMDGOALS),all)),
 endif
 $(BUILD)/found.mk: jobs/make/probe.sh
 	@mkdir -p $(@D)
-	@CXX="$(CXX)" CXXFLAGS="-std=c++20" bash jobs/make/probe.sh $@
+	@CXX="$(CXX)" CXXFLAGS="-std=c++20" CUDA="$(CUDA)" bash jobs/make/probe.sh $@
 
 # ---- sources: every .cpp below src; the flags of a library only where the layer map allows it
-SOURCES   := $(sort $(filter-out src/cli/main.cpp,$(wildcard src/*/*.cpp src/*/*/*.cpp)))
+# (those of the GPU plugin go into a library of their own)
+SOURCES   := $(sort $(filter-out src/cli/main.cpp src/device/cuda/%,$(wildcard src/*/*.cpp src/*/*/*.cpp)))
 OBJECTS   := $(SOURCES:%.cpp=$(BUILD)/%.o)
 MAIN      := $(BUILD)/src/cli/main.o
 LIBS       = $(MPI_LIBS) $(HDF5_LIBS) $(DNNL_LIBS) $(YAML_LIBS) $(BOOST_LIBS) $(FMT_LIBS) $(ZLIB_LIBS) $(XXHASH_LIBS) -ldl
@@ -57,7 +61,25 @@ Q := @
 say = @printf '  %-8s %s\n' "$(1)" "$(2)"
 endif
 
-all: $(BUILD)/muster
+# ---- the GPU plugin, where CUDA was found: opened at run time, it finds muster's functions in the executable. A second
+# one has the same host objects, kernels compiled by the plain compiler, and doubles of CUDA's libraries: for the tests.
+CUDA_OBJECTS  := $(patsubst %.cpp,$(BUILD)/plugin/%.o,$(wildcard src/device/cuda/*.cpp))
+CUDA_KERNELS  := $(wildcard src/device/cuda/*.cu)
+CUDA_CODE     := $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+                 -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
+DOUBLE_OBJECTS := $(patsubst %.cpp,$(BUILD)/plugin/%.o,$(wildcard test/cuda_emulation/*.cpp))
+PLANTED       := $(patsubst %.cpp,$(BUILD)/plugin/emulated/%.o,$(wildcard test/cuda/emulation/*.cpp))
+EMULATED      := $(CUDA_KERNELS:%.cu=$(BUILD)/plugin/emulated/%.o)
+ifeq ($(CUDA_FOUND),1)
+LDFLAGS       += -Wl,--export-dynamic
+PLUGIN        := $(BUILD)/libmuster_cuda.so
+ifeq ($(SANITIZE),)   # fibers and sanitizers do not go together
+EMULATION     := $(BUILD)/test/libmuster_cuda_emulated.so
+CUDA_TEST     := $(BUILD)/test/cuda_backend_tests $(BUILD)/test/cuda_emulation_tests
+endif
+endif
+
+all: $(BUILD)/muster $(PLUGIN)
 
 $(BUILD)/muster: $(MAIN) $(OBJECTS)
 	$(call say,LINK,$@)
@@ -69,12 +91,42 @@ $(BUILD)/%.o: %.cpp | $(BUILD)/found.mk
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS) -DMUSTER_BUILD='"$(CONFIG_NAME)"' -c $< -o $@
 
+$(BUILD)/plugin/%.o: %.cpp | $(BUILD)/found.mk
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(CXXFLAGS) -fPIC -Itest $(CUDA_FLAGS) -c $< -o $@
+
+$(BUILD)/plugin/%.cu.o: %.cu | $(BUILD)/found.mk
+	$(call say,NVCC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CUDA_ROOT)/bin/nvcc -ccbin $(lastword $(CXX)) -std=c++20 -O3 -Xcompiler -fPIC,-Wall $(CUDA_CODE) -Iinclude -Isrc -MMD -MP -c $< -o $@
+
+$(BUILD)/plugin/emulated/%.o: %.cu | $(BUILD)/found.mk
+	$(call say,CXX,$< (emulated))
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -Itest/cuda_emulation/replace $(CXXFLAGS) -fPIC -Itest $(CUDA_FLAGS) -x c++ -c $< -o $@
+
+$(BUILD)/plugin/emulated/%.o: %.cpp | $(BUILD)/found.mk
+	$(call say,CXX,$< (emulated))
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -Itest/cuda_emulation/replace $(CXXFLAGS) -fPIC -Itest $(CUDA_FLAGS) $(GTEST_FLAGS) -c $< -o $@
+
+$(BUILD)/libmuster_cuda.so: $(CUDA_OBJECTS) $(CUDA_KERNELS:%=$(BUILD)/plugin/%.o)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -shared $^ $(CUDA_LIBS) -o $@
+
+$(BUILD)/test/libmuster_cuda_emulated.so: $(CUDA_OBJECTS) $(EMULATED) $(DOUBLE_OBJECTS)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -shared -Wl,-Bsymbolic $^ -o $@
+
 # ---- tests: one binary per module, one for all rank tests
 UNIT_DIRS  := $(sort $(dir $(wildcard test/unit/*/*.cpp)))
 UNIT_TESTS := $(foreach d,$(UNIT_DIRS),$(BUILD)/test/unit_$(notdir $(patsubst %/,%,$(d))))
 RANK_SRC   := $(sort $(wildcard test/ranks/*.cpp test/ranks/*/*.cpp))
 RANK_TEST  := $(if $(filter-out test/ranks/main.cpp,$(RANK_SRC)),$(BUILD)/test/rank_tests)
-TEST_OBJ   := $(patsubst %.cpp,$(BUILD)/%.o,$(sort $(wildcard test/unit/*/*.cpp) $(RANK_SRC) $(wildcard test/bench/*.cpp)))
+CUDA_TEST_SRC := $(sort $(wildcard test/cuda/backend/*.cpp))
+TEST_OBJ   := $(patsubst %.cpp,$(BUILD)/%.o,$(sort $(wildcard test/unit/*/*.cpp) $(CUDA_TEST_SRC) $(RANK_SRC) $(wildcard test/bench/*.cpp)))
 BENCHES    := $(patsubst test/bench/%.cpp,$(BUILD)/test/bench_%,$(wildcard test/bench/*.cpp))
 
 $(TEST_OBJ): CXXFLAGS += -Itest $(GTEST_FLAGS) $(BENCHMARK_FLAGS)
@@ -97,11 +149,21 @@ $(BUILD)/test/bench_%: $(BUILD)/test/bench/%.o $(OBJECTS)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) $(BENCHMARK_LIBS) -o $@
 
-tests: $(BUILD)/muster $(UNIT_TESTS) $(RANK_TEST)
+$(BUILD)/test/cuda_backend_tests: $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard test/cuda/backend/*.cpp)) $(OBJECTS) $(EMULATION)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $(filter %.o,$^) $(LIBS) -lgtest_main $(GTEST_LIBS) -o $@
+
+$(BUILD)/test/cuda_emulation_tests: $(PLANTED) $(DOUBLE_OBJECTS)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(LDFLAGS) $^ $(FMT_LIBS) -lgtest_main $(GTEST_LIBS) -o $@
+
+tests: $(BUILD)/muster $(UNIT_TESTS) $(RANK_TEST) $(PLUGIN) $(EMULATION) $(CUDA_TEST)
 
 check: deps
 	$(Q)$(MAKE) --no-print-directory tests
-	$(Q)BUILD="$(BUILD)" bash test/run.sh $(notdir $(UNIT_TESTS)) $(notdir $(RANK_TEST))
+	$(if $(CUDA_TEST),,@echo '  left out: the tests of the GPU plugin and its emulation ($(if $(SANITIZE),not with sanitizers,no CUDA was found; make probe says why))')
+	$(Q)BUILD="$(BUILD)" bash test/run.sh $(notdir $(UNIT_TESTS)) $(notdir $(CUDA_TEST)) $(notdir $(RANK_TEST))
 
 deps:
 	@bash jobs/setup/install_packages.sh
@@ -112,12 +174,15 @@ demo: deps
 
 # Each header compiles alone: a stamp per header, so that a second run is quick.
 HEADERS    := $(sort $(shell find include src test -name '*.hpp'))
+ifneq ($(CUDA_FOUND),1)
+HEADERS    := $(filter-out src/device/cuda/% test/cuda_emulation/%,$(HEADERS))
+endif
 HEADERS_OK := $(HEADERS:%=$(BUILD)/lint/%.ok)
 
 $(BUILD)/lint/%.ok: % | $(BUILD)/found.mk
 	$(call say,HEADER,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(CXXFLAGS) -Itest $(MPI_CFLAGS) $(HDF5_FLAGS) $(YAML_FLAGS) -O0 -fsyntax-only -Wno-unused -x c++ -include $< /dev/null -MF $@.d -MT $@
+	$(Q)$(CXX) $(CXXFLAGS) -Itest $(MPI_CFLAGS) $(HDF5_FLAGS) $(YAML_FLAGS) $(CUDA_FLAGS) -O0 -fsyntax-only -Wno-unused -x c++ -include $< /dev/null -MF $@.d -MT $@
 	$(Q)touch $@
 
 lint: $(HEADERS_OK)
@@ -129,8 +194,9 @@ format:
 bench: $(BUILD)/muster $(BENCHES)
 	@BUILD="$(BUILD)" bash test/bench/run.sh
 
-install: $(BUILD)/muster
+install: $(BUILD)/muster $(PLUGIN)
 	install -D -m 755 $(BUILD)/muster $(DESTDIR)$(PREFIX)/bin/muster
+	$(if $(PLUGIN),install -D -m 755 $(PLUGIN) $(DESTDIR)$(PREFIX)/lib/libmuster_cuda.so)
 	install -D -m 755 jobs/mpirun/muster-run $(DESTDIR)$(PREFIX)/bin/muster-run
 	mkdir -p $(DESTDIR)$(PREFIX)/share/muster && cp -r configs $(DESTDIR)$(PREFIX)/share/muster/
 
@@ -155,6 +221,7 @@ help:
 	@echo 'make clean      remove build/'
 	@echo 'make print-VAR  show a variable'
 	@echo 'variables       CXX=$(CXX) ARCH=$(ARCH) OPT=$(OPT) DEBUG=0|1 SANITIZE=address,undefined | thread  V=1 WERROR=0'
+	@echo '                CUDA=0|1 (default: as found)  CUDA_HOME  CUDA_ARCH="$(CUDA_ARCH)": the GPU plugin'
 
 -include $(wildcard $(HEADERS_OK:=.d))
 
@@ -163,3 +230,4 @@ help:
 .DELETE_ON_ERROR:
 
 -include $(OBJECTS:.o=.d) $(MAIN:.o=.d) $(TEST_OBJ:.o=.d)
+-include $(CUDA_OBJECTS:.o=.d) $(DOUBLE_OBJECTS:.o=.d) $(EMULATED:.o=.d) $(PLANTED:.o=.d) $(CUDA_KERNELS:%=$(BUILD)/plugin/%.d)

@@ -71,8 +71,40 @@ try BENCHMARK libbenchmark-dev '#include <benchmark/benchmark.h>' "benchmark::Re
   "|-lbenchmark -lpthread" "$(pc benchmark)"
 wait
 
+# The GPU plugin is optional. Its libraries are only linked here, not run: that needs a driver. CUDA=1 makes them required.
+cuda_row='' cuda_found=0
+probe_cuda() {
+  local home flags libs base=$work/CUDA why
+  home=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")}
+  flags="-isystem $home/include" libs="-L$home/lib64 -L$home/lib -lcudart -lcublasLt"
+  if [ "${CUDA:-}" = 0 ]; then
+    why='left out by CUDA=0'
+  elif [ ! -x "$home/bin/nvcc" ]; then
+    why="no nvcc in $home/bin (CUDA_HOME)"
+  else
+    printf '#include <cublasLt.h>\n#include <cuda_runtime.h>\n#if CUDART_VERSION < 12000\n#error CUDA 12 or newer is needed\n#endif\n%s\n' \
+      'int main() { int n = 0; cublasLtHandle_t h; return cudaGetDeviceCount(&n) + cublasLtCreate(&h); }' >"$base.cpp"
+    # shellcheck disable=SC2086
+    if $CXX $CXXFLAGS $flags "$base.cpp" $libs -o "$base.out" 2>"$base.error"; then
+      cuda_found=1
+      cuda_row="$("$home/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')|$home, linked only"
+    else
+      why="the last try said: $(grep -m 1 -iE 'error|cannot|undefined' "$base.error")"
+    fi
+  fi
+  [ "$cuda_found" = 1 ] || cuda_row="absent|optional, for GPUs: $why"
+  printf 'CUDA_FOUND := %s\nCUDA_ROOT := %s\nCUDA_FLAGS := %s\nCUDA_LIBS := %s\n' \
+    "$cuda_found" "$home" "$flags" "$libs -Wl,-rpath,$home/lib64 -Wl,-rpath,$home/lib" >"$work/CUDA.mk"
+}
+probe_cuda
+if [ "${CUDA:-}" = 1 ] && [ "$cuda_found" = 0 ]; then
+  printf 'CUDA=1 asks for the GPU plugin, but CUDA is %s\n' "${cuda_row/|/: }" >&2
+  exit 1
+fi
+
 echo 'libraries:'
 for name in "${order[@]}"; do cat "$work/$name.row"; done
+printf '  %-10s %-16s %s\n' CUDA "${cuda_row%%|*}" "${cuda_row#*|}"
 echo 'tools (make lint):'
 for tool in clang-format shellcheck; do
   printf '  %-16s %s\n' "$tool" "$("$tool" --version 2>/dev/null | grep -oEm 1 '[0-9]+\.[0-9]+[0-9.]*' || echo 'absent')"
@@ -82,4 +114,4 @@ if [ -n "$missing" ]; then
   printf 'missing: %s\ninstall them with: make deps\n' "$missing" >&2
   exit 1
 fi
-for name in "${order[@]}"; do cat "$work/$name.mk"; done >"$out.new" && mv "$out.new" "$out"
+for name in "${order[@]}" CUDA; do cat "$work/$name.mk"; done >"$out.new" && mv "$out.new" "$out"

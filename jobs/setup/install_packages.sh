@@ -24,6 +24,9 @@ libgtest-dev|tests
 libbenchmark-dev|benchmarks
 python3-h5py|data files of other origin, for tests
 dataset-fashion-mnist|the data of the demo
+iproute2|networks between pretended hosts, for tests
+util-linux|namespaces of pretended hosts, for tests
+procps|lists of processes, for tests
 '
 
 missing=()

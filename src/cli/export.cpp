@@ -35,9 +35,8 @@ int run_export(const std::vector<std::string>& words) {
     tensors = train::to_gpt2(trained->network, tensors);
   } else {
     for (std::size_t s = 0; s < trained->network.states.size(); ++s) {
-      const auto values = trained->store->state(static_cast<int>(s));
-      tensors.push_back(
-          {trained->network.states[s].name, trained->network.states[s].shape, {values.begin(), values.end()}});
+      const model::StateInfo& running = trained->network.states[s];
+      tensors.push_back({running.name, running.shape, trained->store->read_state(static_cast<int>(s))});
     }
   }
   const std::filesystem::path part = file.string() + ".tmp";

@@ -1,8 +1,10 @@
 // The backends that registered themselves, and the choice between them: the first that this machine can run, or the
 // reasons why none can.
 #include <muster/base/error.hpp>
+#include <muster/base/log.hpp>
 #include <muster/base/text.hpp>
 #include <muster/device/backend.hpp>
+#include <muster/device/plugin.hpp>
 
 namespace muster::device {
 namespace {
@@ -30,7 +32,11 @@ std::unique_ptr<Backend> make_backend(const DeviceOptions& options) {
     for (const BackendEntry& entry : entries()) {
       if (entry.name != kind) continue;
       reason = entry.probe();
-      if (reason.empty()) return entry.make(options);
+      if (reason.empty()) {
+        // Said only where the build can use GPUs: elsewhere `auto` has nothing to fall back from.
+        if (!reasons.empty() && has_cuda_plugin()) log::info("device      {} is used: {}", kind, join(reasons, "; "));
+        return entry.make(options);
+      }
     }
     reasons.push_back(fmt::format("{}: {}", kind, reason));
   }

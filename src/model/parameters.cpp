@@ -27,11 +27,43 @@ ParameterStore::ParameterStore(const Network& network, device::Backend& backend,
     }
   }
   weights_ = backend_.allocate(static_cast<std::size_t>(std::max<std::int64_t>(elements_, 1)) * sizeof(float));
-  for (const StateInfo& state : network_.states)
-    states_.emplace_back(static_cast<std::size_t>(state.shape.elements()), state.initial);
+  for (std::size_t s = 0; s < network_.states.size(); ++s) {
+    const StateInfo& state = network_.states[s];
+    const auto count = static_cast<std::size_t>(state.shape.elements());
+    states_.push_back(backend_.allocate(std::max<std::size_t>(count, 1) * sizeof(float)));
+    write_state(static_cast<int>(s), std::vector<float>(count, state.initial));
+  }
+  if (!backend_.has_host_memory()) host_weights_.resize(static_cast<std::size_t>(elements_));
 }
 
-std::span<float> ParameterStore::state(int index) { return states_[static_cast<std::size_t>(index)]; }
+std::span<float> ParameterStore::state(int index) {
+  const auto s = static_cast<std::size_t>(index);
+  return {static_cast<float*>(states_[s]->data()), static_cast<std::size_t>(network_.states[s].shape.elements())};
+}
+
+std::vector<float> ParameterStore::read_state(int index) {
+  const std::span<float> from = state(index);
+  std::vector<float> values(from.size());
+  backend_.copy_out(values.data(), from.data(), from.size_bytes());
+  return values;
+}
+
+void ParameterStore::write_state(int index, std::span<const float> values) {
+  const std::span<float> to = state(index);
+  MUSTER_CHECK_EQ(values.size(), to.size());
+  backend_.copy_in(to.data(), values.data(), values.size_bytes());
+}
+
+bool ParameterStore::are_weights_finite() {
+  std::span<const float> values = weights();
+  if (!backend_.has_host_memory()) {
+    backend_.copy_out(host_weights_.data(), values.data(), values.size_bytes());
+    values = host_weights_;
+  }
+  float zero = 0;  // NaN and Inf times zero are NaN; padding between the slices is zero
+  for (float value : values) zero += value * 0.0f;
+  return zero == 0.0f;
+}
 
 void ParameterStore::initialise(std::uint64_t seed) {
   for (std::size_t p = 0; p < network_.params.size(); ++p) {
@@ -40,7 +72,7 @@ void ParameterStore::initialise(std::uint64_t seed) {
     from_plain(static_cast<int>(p), plain, weights());
   }
   for (std::size_t s = 0; s < states_.size(); ++s)
-    std::fill(states_[s].begin(), states_[s].end(), network_.states[s].initial);
+    write_state(static_cast<int>(s), std::vector<float>(state(static_cast<int>(s)).size(), network_.states[s].initial));
 }
 
 std::vector<float> ParameterStore::to_plain(int param, std::span<const float> arena) const {

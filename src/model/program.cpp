@@ -19,9 +19,11 @@ Program::Program(const Network& network, device::Backend& backend, const Program
   input_desc_ = {network_.input.batched(options_.rows), DType::f32, nullptr};
   make_ops(fixed_params);
   loss_op_ = backend_.make_loss(network_.loss, ops_.back()->op->output(), options_.threads);
-  row_loss_.resize(static_cast<std::size_t>(options_.rows));
-  plain_output_.resize(static_cast<std::size_t>(network_.output.elements() * options_.rows));
-  targets_.resize(static_cast<std::size_t>(network_.targets_per_sample() * options_.rows) * 4);
+  host_row_loss_.resize(static_cast<std::size_t>(options_.rows));
+  host_output_.resize(static_cast<std::size_t>(network_.output.elements() * options_.rows));
+  host_targets_.resize(static_cast<std::size_t>(network_.targets_per_sample() * options_.rows));
+  row_loss_ = backend_.allocate(host_row_loss_.size() * sizeof(float));
+  targets_ = backend_.allocate(host_targets_.size() * sizeof(std::int32_t));
 }
 
 Program::~Program() = default;
@@ -151,8 +153,10 @@ void Program::plan_backward(const ParameterStore& store) {
 }
 
 void Program::load(const float* inputs, const void* targets) {
-  std::memcpy(input_, inputs, input_desc_.bytes());
-  if (targets) std::memcpy(targets_.data(), targets, targets_.size());
+  backend_.copy_in(input_, inputs, input_desc_.bytes());
+  if (!targets) return;
+  std::memcpy(host_targets_.data(), targets, host_targets_.size() * sizeof(std::int32_t));
+  backend_.copy_in(targets_->data(), host_targets_.data(), host_targets_.size() * sizeof(std::int32_t));
 }
 
 void Program::forward(std::size_t segment, const device::RunContext& context) {
@@ -161,6 +165,12 @@ void Program::forward(std::size_t segment, const device::RunContext& context) {
     const Call call = forward_calls_[i];
     ops_[static_cast<std::size_t>(call.node)]->op->forward(call.phase, context);
   }
+  finish_statistics(s);
+}
+
+/// The caller reads a segment's statistics next.
+void Program::finish_statistics(const Segment& segment) {
+  if (!segment.statistics.empty()) backend_.synchronize();
 }
 
 void Program::backward(std::size_t segment, const device::RunContext& context, const std::function<void()>& after_op) {
@@ -169,7 +179,7 @@ void Program::backward(std::size_t segment, const device::RunContext& context, c
     const Call call = backward_calls_[i];
     Compiled& c = *ops_[static_cast<std::size_t>(call.node)];
     if (call.phase == 0 && c.bound_copy.destination)
-      std::memcpy(c.bound_copy.destination, c.bound_copy.source, c.op->output().bytes());
+      backend_.copy(c.bound_copy.destination, c.bound_copy.source, c.op->output().bytes());
     c.op->backward(call.phase, context);
     if (call.phase + 1 == c.op->traits().backward_phases)
       for (std::size_t a = 0; a < c.accumulations.size(); ++a)
@@ -177,6 +187,7 @@ void Program::backward(std::size_t segment, const device::RunContext& context, c
                             c.accumulations[a].desc);
     after_op();
   }
+  finish_statistics(s);
 }
 
 namespace {
@@ -197,22 +208,23 @@ void count_correct(const float* rows, const std::int32_t* labels, std::int64_t c
 }  // namespace
 
 MicroBatchResult Program::loss(const device::RunContext& context) {
-  loss_op_->run(output_, targets_.data(), row_loss_.data(), output_grad_, context);
+  loss_op_->run(output_, targets_->data(), static_cast<float*>(row_loss_->data()), output_grad_, context);
+  backend_.copy_out(host_row_loss_.data(), row_loss_->data(), host_row_loss_.size() * sizeof(float));
   MicroBatchResult result;
   result.rows = options_.rows;
-  for (float loss : row_loss_) {
+  for (float loss : host_row_loss_) {
     const bool is_fine = std::abs(static_cast<double>(loss)) < loss_limit;
     result.is_finite = result.is_finite && is_fine;
     if (is_fine) result.loss_units += std::llround(static_cast<double>(loss) / loss_unit);
   }
   if (network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy) {
     const float* rows = static_cast<const float*>(output_);
-    if (!ops_.back()->op->output().is_plain()) {
-      read_output(plain_output_.data());
-      rows = plain_output_.data();
+    if (!ops_.back()->op->output().is_plain() || !backend_.has_host_memory()) {
+      read_output(host_output_.data());
+      rows = host_output_.data();
     }
-    count_correct(rows, reinterpret_cast<const std::int32_t*>(targets_.data()),
-                  options_.rows * network_.targets_per_sample(), network_.classes(), network_.top_k, result);
+    count_correct(rows, host_targets_.data(), options_.rows * network_.targets_per_sample(), network_.classes(),
+                  network_.top_k, result);
   }
   return result;
 }

@@ -70,6 +70,15 @@ TrainableModel::TrainableModel(const Config& given, int replicas, int replica, s
   device::DeviceOptions device_options = config.device;
   device_options.threads = threads;
   backend = device::make_backend(device_options);
+  if (!backend->has_host_memory() && config.parallel.strategy == "parameter_server")
+    fail(ExitCode::usage,
+         "device.kind: with parallel.strategy: parameter_server workers and servers compute on the CPU, found {}; use "
+         "cpu, or mirrored or multi_worker_mirrored",
+         backend->name());
+
+  if (!backend->has_host_memory() && config.parallel.shard != "none")
+    fail(ExitCode::usage, "parallel.shard: {} needs device.kind: cpu, found {}; use none", config.parallel.shard,
+         backend->name());
 
   model::ProgramOptions options;
   options.is_deterministic = is_bitwise(config);
@@ -79,7 +88,7 @@ TrainableModel::TrainableModel(const Config& given, int replicas, int replica, s
   store = std::make_unique<model::ParameterStore>(network, *backend, programs->param_descs());
 
   check_no_decay(config.optimizer, network);
-  optimizer = optim::make_optimizer(config.optimizer);
+  optimizer = optim::make_optimizer(config.optimizer, *backend);
   runs = store->runs(config.optimizer.no_decay);
   const bool shards_state = config.parallel.shard == "optimizer";
   shards = parallel::cut_shards(store->elements(), 0, shards_state ? replicas : 1, optimizer->needs_whole_parameters(),
@@ -135,14 +144,15 @@ Replica::Replica(const Config& given, const ReplicaLinks& links, std::int64_t da
   if (links.check) links.check(*this);
   reducer = links.reducer(plan, store->elements() + control_elements);
   accumulator = std::make_unique<parallel::GrainAccumulator>(plan, *reducer, threads);
-  programs->bind(*store, reducer->partial(0), batch_sizes);
+  gradients = std::make_unique<Gradients>(*backend, *reducer, store->elements());
+  programs->bind(*store, gradients->written(), batch_sizes);
   statistics = links.statistics(plan, std::max<std::int64_t>(programs->lead().widest_statistics(), 1));
   own_runs = parallel::runs_of_shard(shard, runs);
   if (is_sharded()) gather = links.gather(shards.ranges);
-  step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *statistics, *optimizer,
-                                          optimizer_state, own_runs, shard, gather.get(), plan, config.run.seed,
-                                          links.has_whole_sum ? config.optimizer.clip_norm : 0.0, threads,
-                                          std::move(between_ops)});
+  step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *gradients, *statistics,
+                                          *optimizer, optimizer_state, own_runs, shard, gather.get(), plan,
+                                          config.run.seed, links.has_whole_sum ? config.optimizer.clip_norm : 0.0,
+                                          threads, std::move(between_ops)});
 }
 
 void Replica::close() {

@@ -46,9 +46,8 @@ CheckpointState gather_state(TrainableModel& model, std::span<const std::span<co
                                  model.store->to_plain(static_cast<int>(p), optimizer_state[slot])});
   }
   for (std::size_t s = 0; s < model.network.states.size(); ++s) {
-    const auto values = model.store->state(static_cast<int>(s));
-    state.weights.push_back(
-        {model.network.states[s].name, model.network.states[s].shape, {values.begin(), values.end()}});
+    const model::StateInfo& running = model.network.states[s];
+    state.weights.push_back({running.name, running.shape, model.store->read_state(static_cast<int>(s))});
   }
   return state;
 }
@@ -58,8 +57,7 @@ void restore_weights(const CheckpointState& state, const model::Network& network
     store.from_plain(static_cast<int>(p), find(state.weights, network.params[p].name, network.params[p].shape).values,
                      store.weights());
   for (std::size_t s = 0; s < network.states.size(); ++s)
-    std::ranges::copy(find(state.weights, network.states[s].name, network.states[s].shape).values,
-                      store.state(static_cast<int>(s)).begin());
+    store.write_state(static_cast<int>(s), find(state.weights, network.states[s].name, network.states[s].shape).values);
 }
 
 namespace {
@@ -90,15 +88,17 @@ void restore_state(const CheckpointState& state, TrainableModel& model) {
   refuse_unknown(state, model);
   restore_weights(state, model.network, *model.store);
   const auto& params = model.network.params;
-  std::vector<float> whole(static_cast<std::size_t>(model.store->elements()));  // a shard may cut a parameter
+  const bool is_whole = model.shard.size() == model.store->elements();
+  std::vector<float> room;  // a shard may begin or end inside a parameter; sharded state lies in host memory
+  if (!is_whole) room.resize(static_cast<std::size_t>(model.store->elements()));
   for (std::size_t slot = 0; slot < model.optimizer_state.size(); ++slot) {
+    const std::span<float> own = model.optimizer_state[slot];
     for (std::size_t p = 0; p < params.size(); ++p)
       model.store->from_plain(
           static_cast<int>(p),
-          find(state.optimizer, slot_name(model.optimizer->slots()[slot], params[p]), params[p].shape).values, whole);
-    std::ranges::copy(std::span(whole).subspan(static_cast<std::size_t>(model.shard.begin),
-                                               static_cast<std::size_t>(model.shard.size())),
-                      model.optimizer_state[slot].begin());
+          find(state.optimizer, slot_name(model.optimizer->slots()[slot], params[p]), params[p].shape).values,
+          is_whole ? own : std::span(room));
+    if (!is_whole) std::copy_n(room.begin() + model.shard.begin, own.size(), own.begin());
   }
 }
 

@@ -132,10 +132,9 @@ void Step::backward(Wave& wave, bool is_last_wave) {
 
 void Step::update(std::int64_t step, double lr, StepResult& result) {
   const auto begin = static_cast<std::size_t>(parts_.shard.begin), size = static_cast<std::size_t>(parts_.shard.size());
-  const std::span<const float> gradient = parts_.reducer.result().subspan(begin, size);
   const optim::UpdateContext context{lr, step + 1, result.grad_scale, parts_.threads};
-  parts_.optimizer.update(context, parts_.store.weights().subspan(begin, size), gradient, parts_.optimizer_state,
-                          parts_.runs);
+  parts_.optimizer.update(context, parts_.store.weights().subspan(begin, size),
+                          parts_.gradients.summed().subspan(begin, size), parts_.optimizer_state, parts_.runs);
   if (parts_.gather) result.reduce.exposed_s += parts_.gather->to_all(parts_.store.weights());
 }
 
@@ -165,7 +164,8 @@ void Step::sum_statistics(Wave& wave, const std::vector<model::Segment>& (model:
 /// Adds what the segment has written for this micro-batch into the replica's partial sums.
 void Step::add_gradient(const MicroBatch& micro, Range slice, bool is_last_segment) {
   const std::span<float> written = parts_.reducer.partial(0);
-  if (!micro.program)
+  if (micro.program) parts_.gradients.deliver(slice);
+  else
     std::ranges::fill(written.subspan(static_cast<std::size_t>(slice.begin), static_cast<std::size_t>(slice.size())),
                       0.0f);
   if (is_last_segment) {

@@ -83,6 +83,16 @@ echo "mlp, first step after $(median <"$scratch/first_s") s from process start"
 
 for bench in "$BUILD"/test/bench_*; do
   [ -x "$bench" ] || continue
-  echo "$(basename "$bench"):"
-  "$bench" || exit 1
+  case $bench in
+    *_servers)
+      for windows in shared general; do
+        echo "$(basename "$bench"), $windows windows:"
+        mpirun --bind-to core -n 2 "$bench" 64 "$windows" || exit 1
+      done
+      ;;
+    *)
+      echo "$(basename "$bench"):"
+      "$bench" || exit 1
+      ;;
+  esac
 done

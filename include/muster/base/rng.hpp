@@ -26,6 +26,10 @@ class RandomStream {
  public:
   RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t major, std::uint32_t minor) noexcept;
 
+  /// What Philox is given, for those who draw the same numbers elsewhere (a GPU); the last counter word is the block.
+  std::array<std::uint32_t, 2> key() const noexcept { return key_; }
+  std::array<std::uint32_t, 3> counter() const noexcept { return counter_; }
+
   /// Four 32-bit words for block `index`; element e of a stream is word e % 4 of block e / 4.
   std::array<std::uint32_t, 4> block(std::uint32_t index) const noexcept;
   /// Words of the blocks from `first_block` on, as many as fit in `words` (the last block may be cut): the same as

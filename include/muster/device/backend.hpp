@@ -1,9 +1,15 @@
 // A backend: a family of ops and the memory they work on. Backends are files joined by a registry: `ref` (plain loops,
 // the truth, never optimised), `cpu` (oneDNN), `cuda`. An absent backend is a normal answer with a reason.
+//
+// Memory. A backend's ops read and write the memory that its allocate() gives. Where has_host_memory() is false the
+// host cannot touch it: whoever is above this line moves bytes through copy_in, copy_out, copy and fill_zero alone.
+// Ops, copies and updates of one backend take effect in the order of the calls, but may return before they are done;
+// what they leave in host memory (statistics, copy_out) is there after synchronize() or, for copy_out, on return.
 #pragma once
 
 #include <muster/device/op.hpp>
 #include <muster/device/options.hpp>
+#include <muster/device/update.hpp>
 
 #include <memory>
 #include <span>
@@ -12,7 +18,7 @@
 
 namespace muster::device {
 
-/// Memory of a backend, zeroed; freed with the object. On CPU backends data() is a host pointer.
+/// Memory of a backend, zeroed; freed with the object. data() is a host pointer where Backend::has_host_memory().
 class Buffer {
  public:
   virtual ~Buffer() = default;
@@ -40,6 +46,19 @@ class Backend {
   /// Plain copies for checkpoints, input and output: `plain` is row-major float32 of desc.shape.
   virtual void to_plain(const TensorDesc& desc, const void* source, float* plain) = 0;
   virtual void from_plain(const TensorDesc& desc, const float* plain, void* destination) = 0;
+
+  // The rest is for backends with memory of their own; as inherited, all memory is the host's.
+  virtual bool has_host_memory() const { return true; }
+  virtual void copy_in(void* destination, const void* host, std::size_t bytes);
+  virtual void copy_out(void* host, const void* source, std::size_t bytes);
+  virtual void copy(void* destination, const void* source, std::size_t bytes);
+  virtual void fill_zero(void* destination, std::size_t bytes);
+  /// Returns when everything asked for so far is done.
+  virtual void synchronize() {}
+  /// Why this backend cannot do updates of this kind ("" when it can). Only asked where memory is not the host's.
+  virtual std::string why_unsupported(const UpdateRule& rule) const;
+  /// One step of an optimizer over arenas of this backend's memory.
+  virtual void update(const UpdateRule& rule, const UpdateArenas& arenas);
 };
 
 /// One entry of the registry; `probe` says why the backend cannot run here ("" when it can).

@@ -105,6 +105,7 @@ class Program {
   void plan_storage();
   void bind_buffers(ParameterStore& store, std::span<float> gradients);
   void bind_statistics();
+  void finish_statistics(const Segment& segment);
   void plan_forward();
   void plan_backward(const ParameterStore& store);
 
@@ -126,9 +127,10 @@ class Program {
   void* input_ = nullptr;
   void* output_ = nullptr;
   void* output_grad_ = nullptr;
-  std::vector<float> row_loss_;
-  std::vector<float> plain_output_;
-  std::vector<std::byte> targets_;
+  // In the backend's memory, and where the host reads and writes.
+  std::unique_ptr<device::Buffer> targets_, row_loss_;
+  std::vector<std::int32_t> host_targets_;  // labels; float32 targets as they are
+  std::vector<float> host_row_loss_, host_output_;
 };
 
 }  // namespace muster::model

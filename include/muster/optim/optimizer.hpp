@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+namespace muster::device {
+class Backend;
+}
+
 namespace muster::optim {
 
 /// The `optimizer:` section. Defaults of the fields that apply to a kind are those of PyTorch.
@@ -56,6 +60,9 @@ class Optimizer {
 };
 /// Throws Error(usage) for an unknown kind or values out of range.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options);
+/// The same for arenas in the memory of `backend`, which must outlive it: where the host cannot touch them the backend
+/// does the updates (Backend::update). Throws Error(usage) where it cannot.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, device::Backend& backend);
 std::vector<std::string> optimizer_kinds();
 
 /// Sum of squares in double: fixed blocks added along a fixed tree, so that it does not depend on threads.

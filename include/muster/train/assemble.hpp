@@ -78,6 +78,7 @@ class Replica : public TrainableModel {
 
   std::unique_ptr<parallel::GradientReducer> reducer;
   std::unique_ptr<parallel::GrainAccumulator> accumulator;
+  std::unique_ptr<Gradients> gradients;
   std::unique_ptr<parallel::StatisticSum> statistics;
   std::vector<optim::ParamRun> own_runs;          ///< what this replica updates, relative to shard.begin
   std::unique_ptr<parallel::ShardGather> gather;  ///< null where not sharded

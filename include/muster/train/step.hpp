@@ -5,6 +5,7 @@
 #include <muster/optim/optimizer.hpp>
 #include <muster/parallel/data/reducer.hpp>
 #include <muster/parallel/data/shard_gather.hpp>
+#include <muster/train/gradients.hpp>
 #include <muster/train/programs.hpp>
 
 #include <functional>
@@ -25,6 +26,7 @@ struct StepParts {
   model::ParameterStore& store;
   parallel::GradientReducer& reducer;
   parallel::GrainAccumulator& accumulator;
+  Gradients& gradients;
   parallel::StatisticSum& statistics;
   const optim::Optimizer& optimizer;
   std::span<const std::span<float>> optimizer_state;  ///< of the elements in `shard`
