@@ -21,6 +21,7 @@ class Validator {
     check_name();
     check_schedule();
     check_servers();
+    check_shard();
     check_bitwise();
     check_accumulate();
     check_sources();
@@ -126,6 +127,19 @@ class Validator {
     if (p.heartbeat_deadline_s != defaults.heartbeat_deadline_s) add({"parallel.heartbeat_deadline_s"}, rest);
     if (p.transport != defaults.transport) add({"parallel.transport"}, rest);
     if (p.record) add({"parallel.record"}, rest);
+  }
+
+  /// A level that cannot be honoured is an error, not a lower level.
+  void check_shard() {
+    const auto& p = c_.parallel;
+    if (p.shard == "none") return;
+    if (p.strategy == "parameter_server")
+      add({"parallel.shard"},
+          "means nothing with parallel.strategy: parameter_server, where parallel.servers share the state; remove it");
+    else if (p.shard != "optimizer")
+      add({"parallel.shard"}, fmt::format("{} is not available in this version; use optimizer or none", p.shard));
+    else if (c_.optimizer.kind == "sgd")
+      add({"parallel.shard"}, "sgd keeps no state, so there is nothing to shard; use none");
   }
 
   void check_bitwise() {

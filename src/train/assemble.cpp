@@ -76,6 +76,10 @@ TrainableModel::TrainableModel(const Config& given, int replicas, int replica, s
          "cpu, or mirrored or multi_worker_mirrored",
          backend->name());
 
+  if (!backend->has_host_memory() && config.parallel.shard != "none")
+    fail(ExitCode::usage, "parallel.shard: {} needs device.kind: cpu, found {}; use none", config.parallel.shard,
+         backend->name());
+
   model::ProgramOptions options;
   options.is_deterministic = is_bitwise(config);
   options.threads = threads;
@@ -85,13 +89,17 @@ TrainableModel::TrainableModel(const Config& given, int replicas, int replica, s
 
   check_no_decay(config.optimizer, network);
   optimizer = optim::make_optimizer(config.optimizer, *backend);
+  runs = store->runs(config.optimizer.no_decay);
+  const bool shards_state = config.parallel.shard == "optimizer";
+  shards = parallel::cut_shards(store->elements(), 0, shards_state ? replicas : 1, optimizer->needs_whole_parameters(),
+                                runs);
+  shard = shards.ranges[static_cast<std::size_t>(shards_state ? replica : 0)];
   for (std::size_t slot = 0; slot < optimizer->slots().size(); ++slot) {
     state_buffers.push_back(
-        backend->allocate(static_cast<std::size_t>(std::max<std::int64_t>(store->elements(), 1)) * sizeof(float)));
+        backend->allocate(static_cast<std::size_t>(std::max<std::int64_t>(shard.size(), 1)) * sizeof(float)));
     optimizer_state.emplace_back(static_cast<float*>(state_buffers.back()->data()),
-                                 static_cast<std::size_t>(store->elements()));
+                                 static_cast<std::size_t>(shard.size()));
   }
-  runs = store->runs(config.optimizer.no_decay);
 }
 
 void check_layouts(comm::Communicator& ranks, const TrainableModel& model) {
@@ -122,6 +130,7 @@ ReplicaLinks links_over(const Config& config, comm::Communicator& data, int thre
           [&data](const parallel::GrainPlan& plan, std::int64_t width) {
             return parallel::make_statistic_sum(data, plan, width);
           },
+          [&data](const std::vector<Range>& shards) { return std::make_unique<parallel::ShardGather>(data, shards); },
           true,
           {}};
 }
@@ -138,9 +147,12 @@ Replica::Replica(const Config& given, const ReplicaLinks& links, std::int64_t da
   gradients = std::make_unique<Gradients>(*backend, *reducer, store->elements());
   programs->bind(*store, gradients->written(), batch_sizes);
   statistics = links.statistics(plan, std::max<std::int64_t>(programs->lead().widest_statistics(), 1));
-  step = std::make_unique<Step>(StepParts{
-      *programs, *store, *reducer, *accumulator, *gradients, *statistics, *optimizer, optimizer_state, runs, plan,
-      config.run.seed, links.has_whole_sum ? config.optimizer.clip_norm : 0.0, threads, std::move(between_ops)});
+  own_runs = parallel::runs_of_shard(shard, runs);
+  if (is_sharded()) gather = links.gather(shards.ranges);
+  step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *gradients, *statistics,
+                                          *optimizer, optimizer_state, own_runs, shard, gather.get(), plan,
+                                          config.run.seed, links.has_whole_sum ? config.optimizer.clip_norm : 0.0,
+                                          threads, std::move(between_ops)});
 }
 
 void Replica::close() {
@@ -148,11 +160,18 @@ void Replica::close() {
   reducer->close();
 }
 
+std::vector<std::vector<float>> Replica::gather_optimizer_state() {
+  std::vector<std::vector<float>> whole;
+  if (is_sharded())
+    for (const std::span<float>& slot : optimizer_state) whole.push_back(gather->to_root(slot));
+  return whole;
+}
+
 std::vector<std::string> Replica::describe() const {
   const auto bytes = [](std::int64_t floats) {
     return human_bytes(static_cast<std::uint64_t>(floats) * sizeof(float));
   };
-  return {
+  std::vector<std::string> lines{
       fmt::format("network     {} layers, {} parameters, {:.3g} GFLOP per sample forward", network.nodes.size(),
                   network.parameter_count(), network.forward_flops() * 1e-9),
       fmt::format("device      {}, {} thread{} per rank", backend->describe(), threads, threads == 1 ? "" : "s"),
@@ -161,9 +180,13 @@ std::vector<std::string> Replica::describe() const {
       fmt::format("reduction   {}", reducer->describe()),
       fmt::format("memory      parameters {}, gradients {}, optimizer {}, activations {} per rank",
                   bytes(store->elements()), bytes(store->elements() * reducer->partials()),
-                  bytes(store->elements() * static_cast<std::int64_t>(optimizer_state.size())),
+                  bytes(shards.largest() * static_cast<std::int64_t>(optimizer_state.size())),
                   human_bytes(programs->arena_bytes())),
   };
+  if (is_sharded())
+    lines.push_back(fmt::format("shards      optimizer state in {} parts, the largest {:.2f} times the mean",
+                                shards.ranges.size(), shards.imbalance()));
+  return lines;
 }
 
 }  // namespace muster::train

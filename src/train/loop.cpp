@@ -269,9 +269,11 @@ void Run::save() {
   check_weights();
   const auto audit = audit_.total(world_);
   const auto interval = meter_.totals(world_);
+  const std::vector<std::vector<float>> gathered = replica_->gather_optimizer_state();
   together(world_, "checkpoint", [&] {
     if (!is_rank_0()) return;
-    CheckpointState state = gather_state(*replica_);
+    const std::vector<std::span<const float>> optimizer_state(gathered.begin(), gathered.end());
+    CheckpointState state = replica_->is_sharded() ? gather_state(*replica_, optimizer_state) : gather_state(*replica_);
     state.step = step_;
     state.sample_counter = sample_counter_;
     state.epoch = sample_counter_ / data_.size;

@@ -1,5 +1,6 @@
 #include <muster/train/state.hpp>
 
+#include <muster/base/check.hpp>
 #include <muster/base/error.hpp>
 #include <muster/train/gpt2.hpp>
 
@@ -27,14 +28,22 @@ std::string slot_name(const std::string& slot, const model::ParamInfo& param) { 
 }  // namespace
 
 CheckpointState gather_state(TrainableModel& model) {
+  const std::vector<std::span<const float>> own(model.optimizer_state.begin(), model.optimizer_state.end());
+  return gather_state(model, own);
+}
+
+CheckpointState gather_state(TrainableModel& model, std::span<const std::span<const float>> optimizer_state) {
   CheckpointState state;
+  MUSTER_CHECK_EQ(optimizer_state.size(), model.optimizer->slots().size());
+  for (const auto& slot : optimizer_state)
+    MUSTER_CHECK_EQ(static_cast<std::int64_t>(slot.size()), model.store->elements());
   const auto& params = model.network.params;
   for (std::size_t p = 0; p < params.size(); ++p) {
     state.weights.push_back(
         {params[p].name, params[p].shape, model.store->to_plain(static_cast<int>(p), model.store->weights())});
-    for (std::size_t slot = 0; slot < model.optimizer_state.size(); ++slot)
+    for (std::size_t slot = 0; slot < optimizer_state.size(); ++slot)
       state.optimizer.push_back({slot_name(model.optimizer->slots()[slot], params[p]), params[p].shape,
-                                 model.store->to_plain(static_cast<int>(p), model.optimizer_state[slot])});
+                                 model.store->to_plain(static_cast<int>(p), optimizer_state[slot])});
   }
   for (std::size_t s = 0; s < model.network.states.size(); ++s) {
     const model::StateInfo& running = model.network.states[s];
@@ -79,12 +88,18 @@ void restore_state(const CheckpointState& state, TrainableModel& model) {
   refuse_unknown(state, model);
   restore_weights(state, model.network, *model.store);
   const auto& params = model.network.params;
-  for (std::size_t slot = 0; slot < model.optimizer_state.size(); ++slot)
+  const bool is_whole = model.shard.size() == model.store->elements();
+  std::vector<float> room;  // a shard may begin or end inside a parameter; sharded state lies in host memory
+  if (!is_whole) room.resize(static_cast<std::size_t>(model.store->elements()));
+  for (std::size_t slot = 0; slot < model.optimizer_state.size(); ++slot) {
+    const std::span<float> own = model.optimizer_state[slot];
     for (std::size_t p = 0; p < params.size(); ++p)
       model.store->from_plain(
           static_cast<int>(p),
           find(state.optimizer, slot_name(model.optimizer->slots()[slot], params[p]), params[p].shape).values,
-          model.optimizer_state[slot]);
+          is_whole ? own : std::span(room));
+    if (!is_whole) std::copy_n(room.begin() + model.shard.begin, own.size(), own.begin());
+  }
 }
 
 void load_start_weights(const std::string& path, TrainableModel& model) {

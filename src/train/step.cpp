@@ -6,7 +6,8 @@
 //   backward  the chain rule from the last layer to the first; a bucket of gradients is reduced over the replicas as
 //   soon
 //             as its last gradient is ready, while the backward pass goes on
-//   update    every replica applies the same optimizer to the same summed gradient, so the weights stay equal
+//   update    every replica applies the same optimizer to the same summed gradient, so the weights stay equal; with
+//             sharded state each updates its shard, and the shards are gathered
 //
 // The same text serves one rank and many, one micro-batch and many.
 #include <muster/train/step.hpp>
@@ -47,7 +48,7 @@ Step::Step(const StepParts& parts)
 }
 
 StepResult Step::run(const dataset::Batch& batch, std::int64_t step, double lr, bool requests_stop) {
-  const StepResult result = gradient(batch, step, requests_stop);
+  StepResult result = gradient(batch, step, requests_stop);
   if (result.is_finite) {
     update(step, lr, result);
     update_running_values(step, batch.position.rows);
@@ -129,10 +130,12 @@ void Step::backward(Wave& wave, bool is_last_wave) {
   }
 }
 
-void Step::update(std::int64_t step, double lr, const StepResult& result) {
+void Step::update(std::int64_t step, double lr, StepResult& result) {
+  const auto begin = static_cast<std::size_t>(parts_.shard.begin), size = static_cast<std::size_t>(parts_.shard.size());
   const optim::UpdateContext context{lr, step + 1, result.grad_scale, parts_.threads};
-  parts_.optimizer.update(context, parts_.store.weights(), parts_.gradients.summed(), parts_.optimizer_state,
-                          parts_.runs);
+  parts_.optimizer.update(context, parts_.store.weights().subspan(begin, size),
+                          parts_.gradients.summed().subspan(begin, size), parts_.optimizer_state, parts_.runs);
+  if (parts_.gather) result.reduce.exposed_s += parts_.gather->to_all(parts_.store.weights());
 }
 
 // ---- the small helpers of the above

@@ -130,6 +130,7 @@ void Worker::become(int replicas, int replica) {
         return make_share_reducer(client, plan, elements, job_.shards.parameters);
       },
       [&](const parallel::GrainPlan& plan, std::int64_t width) { return make_share_statistics(client, plan, width); },
+      {},
       replicas == 1,
       layouts_};
   replica_ = std::make_unique<Replica>(job_.config(), links, data_.size, job_.threads(), [&client] { client.beat(); });

@@ -14,9 +14,10 @@ struct ParallelOptions {
   int data = 0;                       ///< grid.data: replicas; 0: auto = all ranks
   int pipeline = 1;                   ///< grid.pipeline
   int tensor = 1;                     ///< grid.tensor
-  std::int64_t grains = 0;    ///< bitwise mode: parts of the global batch (see grains.hpp); 0: auto = min(8, batch)
-  std::string wire = "fp32";  ///< gradients on the wire: fp32 | bf16
-  std::string lr_scaling;     ///< none | linear | sqrt; must be stated when more than one replica trains
+  std::int64_t grains = 0;     ///< bitwise mode: parts of the global batch (see grains.hpp); 0: auto = min(8, batch)
+  std::string wire = "fp32";   ///< gradients on the wire: fp32 | bf16
+  std::string lr_scaling;      ///< none | linear | sqrt; must be stated when more than one replica trains
+  std::string shard = "none";  ///< what each replica keeps only its part of: none | optimizer
   std::int64_t bucket_kib = 1024;    ///< size of a gradient bucket
   int servers = 0;                   ///< parameter_server: ranks that keep the parameters
   int spares = 0;                    ///< parameter_server: workers that wait until one is gone

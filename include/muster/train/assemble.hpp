@@ -4,6 +4,7 @@
 
 #include <muster/comm/communicator.hpp>
 #include <muster/model/network.hpp>
+#include <muster/parallel/server/shards.hpp>
 #include <muster/train/options.hpp>
 #include <muster/train/step.hpp>
 
@@ -39,8 +40,11 @@ class TrainableModel {
   std::unique_ptr<model::ParameterStore> store;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::vector<std::unique_ptr<device::Buffer>> state_buffers;
-  std::vector<std::span<float>> optimizer_state;  ///< one arena per slot of the optimizer, laid out as the weights
   std::vector<optim::ParamRun> runs;
+  parallel::Shards shards;                        ///< per replica: elements it updates; one shard where not sharded
+  Range shard;                                    ///< of this replica; all elements where not sharded
+  std::vector<std::span<float>> optimizer_state;  ///< one per slot of the optimizer, of the shard's elements
+  bool is_sharded() const { return shards.ranges.size() > 1; }
 };
 
 /// Collective: ranks exchange flat slices of parameters and gradients, so the same element must lie at the same place
@@ -53,6 +57,8 @@ struct ReplicaLinks {
   std::function<void(const TrainableModel&)> check;  ///< before anything is linked; may be empty
   std::function<std::unique_ptr<parallel::GradientReducer>(const parallel::GrainPlan&, std::int64_t elements)> reducer;
   std::function<std::unique_ptr<parallel::StatisticSum>(const parallel::GrainPlan&, std::int64_t width)> statistics;
+  /// Gathers what sharded replicas update; empty: nothing is sharded.
+  std::function<std::unique_ptr<parallel::ShardGather>(const std::vector<Range>& shards)> gather;
   bool has_whole_sum = true;                ///< the reducer's result is the whole gradient: the step can clip it
   std::vector<device::TensorDesc> layouts;  ///< of the parameters; empty: as the kernels like them
 };
@@ -74,7 +80,13 @@ class Replica : public TrainableModel {
   std::unique_ptr<parallel::GrainAccumulator> accumulator;
   std::unique_ptr<Gradients> gradients;
   std::unique_ptr<parallel::StatisticSum> statistics;
+  std::vector<optim::ParamRun> own_runs;          ///< what this replica updates, relative to shard.begin
+  std::unique_ptr<parallel::ShardGather> gather;  ///< null where not sharded
   std::unique_ptr<Step> step;
+
+  /// Collective where sharded: the optimizer's whole state on rank 0, one arena per slot; elsewhere and where not
+  /// sharded, nothing.
+  std::vector<std::vector<float>> gather_optimizer_state();
 
   /// Lines of the start-up table: network, memory, reduction.
   std::vector<std::string> describe() const;

@@ -5,11 +5,16 @@
 #include <muster/train/assemble.hpp>
 #include <muster/train/checkpoint.hpp>
 
+#include <span>
+
 namespace muster::train {
 
 /// Weights, running values and optimizer state of the replica; counters are left to the caller. Local, not collective.
+/// optimizer_state: whole arenas, one per slot; without it those of the model, which then must not be sharded.
+CheckpointState gather_state(TrainableModel& model, std::span<const std::span<const float>> optimizer_state);
 CheckpointState gather_state(TrainableModel& model);
-/// The reverse. Throws Error(checkpoint) where names or shapes do not fit the network or optimizer, naming both.
+/// The reverse; a sharded model takes its shard. Throws Error(checkpoint) where names or shapes do not fit the network
+/// or optimizer, naming both.
 void restore_state(const CheckpointState& state, TrainableModel& model);
 /// Start weights from a safetensors file (model.weights), with muster's names or those of GPT-2. Throws
 /// Error(checkpoint).

@@ -4,6 +4,7 @@
 #include <muster/dataset/batch_queue.hpp>
 #include <muster/optim/optimizer.hpp>
 #include <muster/parallel/data/reducer.hpp>
+#include <muster/parallel/data/shard_gather.hpp>
 #include <muster/train/gradients.hpp>
 #include <muster/train/programs.hpp>
 
@@ -28,8 +29,10 @@ struct StepParts {
   Gradients& gradients;
   parallel::StatisticSum& statistics;
   const optim::Optimizer& optimizer;
-  std::span<const std::span<float>> optimizer_state;
-  std::span<const optim::ParamRun> runs;
+  std::span<const std::span<float>> optimizer_state;  ///< of the elements in `shard`
+  std::span<const optim::ParamRun> runs;              ///< what this replica updates, relative to shard.begin
+  Range shard;                                        ///< elements of the arena that this replica updates
+  parallel::ShardGather* gather = nullptr;            ///< brings the others' updates; null: there are none
   parallel::GrainPlan plan;
   std::uint64_t seed = 0;
   double clip_norm = 0;
@@ -65,7 +68,7 @@ class Step {
   void loss(Wave& wave, StepResult& result);
   void backward(Wave& wave, bool is_last_wave);
   void read_control_words(StepResult& result);
-  void update(std::int64_t step, double lr, const StepResult& result);
+  void update(std::int64_t step, double lr, StepResult& result);
 
   void load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave);
   void sum_statistics(Wave& wave, const std::vector<model::Segment>& (model::Program::*segments)() const,

@@ -77,6 +77,11 @@ std::vector<ConfigKey> parallel_keys() {
           "factor of the learning rate for n replicas: 1, n or sqrt(n); must be stated when n > 1")
           .example("none"),
       key<Config>(
+          "parallel.shard", [](Config & c) -> auto& { return c.parallel.shard; },
+          choice({"none", "optimizer", "gradients", "parameters"}),
+          "what each replica keeps only its part of; optimizer: its state (ZeRO-1); gradients and parameters are not "
+          "available in this version"),
+      key<Config>(
           "parallel.bucket_kib", [](Config & c) -> auto& { return c.parallel.bucket_kib; }, between(1, 1 << 20),
           "gradients are reduced in pieces of this size while the backward pass goes on")
           .unit("KiB"),

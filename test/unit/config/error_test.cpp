@@ -255,5 +255,19 @@ TEST(Errors, FilesThatCannotBeRead) {
   }
 }
 
+TEST(Errors, ShardsThatCannotBeHad) {
+  const std::string adam = minimal + "optimizer: adam\n";
+  EXPECT_EQ(problems_of(adam + "parallel: {shard: optimizer}\n"), Lines{});
+  EXPECT_EQ(problems_of(adam + "parallel: {shard: gradients}\n"),
+            Lines{"c.yaml:11:19: parallel.shard: gradients is not available in this version; use optimizer or none"});
+  EXPECT_EQ(problems_of(adam + "parallel: {shard: parameters}\n"),
+            Lines{"c.yaml:11:19: parallel.shard: parameters is not available in this version; use optimizer or none"});
+  EXPECT_EQ(problems_of(minimal + "optimizer: sgd\nparallel: {shard: optimizer}\n"),
+            Lines{"c.yaml:11:19: parallel.shard: sgd keeps no state, so there is nothing to shard; use none"});
+  EXPECT_EQ(problems_of(adam + "parallel: {strategy: parameter_server, servers: 1, shard: optimizer}\n"),
+            Lines{"c.yaml:11:59: parallel.shard: means nothing with parallel.strategy: parameter_server, where "
+                  "parallel.servers share the state; remove it"});
+}
+
 }  // namespace
 }  // namespace muster::config::testing

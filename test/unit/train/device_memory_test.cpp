@@ -132,6 +132,10 @@ TEST(DeviceMemory, RefusesWhatItCannotDo) {
   const auto session = comm::start_session({});
   EXPECT_EQ(message_of([&] { Replica(small_network("sealed", "fast", "lamb"), session->world(), 10, 1); }),
             "optimizer: sealed has no lamb; choose another or another device.kind");
+  Config sharded = small_network("sealed", "fast", "adam");
+  sharded.parallel.shard = "optimizer";
+  EXPECT_EQ(message_of([&] { Replica(sharded, session->world(), 10, 1); }),
+            "parallel.shard: optimizer needs device.kind: cpu, found sealed; use none");
   Config servers = small_network("sealed", "fast", "sgd");
   servers.parallel.strategy = "parameter_server";
   EXPECT_EQ(
