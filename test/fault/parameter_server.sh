@@ -170,8 +170,9 @@ export MUSTER_SLOW_WORKER=1:8
 ranks_ 4 "$MUSTER" train ps.yaml --set run.directory=slow --set parallel.staleness=unbounded --set log.every='600 steps' --set checkpoint.every=never
 unset MUSTER_SLOW_WORKER
 expect_exit 0
+# (less than half of what the others do on average; each by itself depends on what else the machine does)
 shares=$(grep -o '"worker_shares":"[^"]*' slow/metrics.jsonl | cut -d'"' -f4)
-expect_equal "$(awk -F/ '{ print ($2 > 0 && 2 * $2 < $1 && 2 * $2 < $3) }' <<<"$shares")" 1 "shares $shares"
+expect_equal "$(awk -F/ '{ print (4 * $2 < $1 + $3) }' <<<"$shares")" 1 "shares $shares"
 export MUSTER_SLOW_WORKER=1:fast
 ranks_ 3 "$MUSTER" train ps.yaml --set run.directory=slower
 unset MUSTER_SLOW_WORKER
