@@ -55,7 +55,8 @@ struct Outcome {
 
 Outcome coordinate(Job& job, ShardServer& server, const LeaseOptions& leases, double deadline_s) {
   LeaseBook book({0, batches}, {}, job.roles.workers, leases);
-  Coordinator coordinator(*job.window, job.roles, job.shards, {}, server, book, [](std::int64_t) { return 1.0; },
+  Coordinator coordinator(*job.window, job.roles, job.shards, {}, server, book,
+                          [](std::int64_t, std::int64_t) { return 1.0; },
                           {deadline_s, {}, 0, [](int) { return std::int64_t{1}; }, 0});
   Outcome outcome;
   const Deadline limit("the test", 15);
