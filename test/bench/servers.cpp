@@ -75,7 +75,7 @@ bool serve(Setup& setup, bool has_messages) {
   server.start(0, zero, {zero});
   parallel::LeaseBook book({0, 1}, {}, 1, {});
   const parallel::Coordinator opens_the_desk(*setup.window, setup.roles, setup.shards, setup.sizes(), server, book,
-                                             [](std::int64_t) { return 0.1; },
+                                             [](std::int64_t, std::int64_t) { return 0.1; },
                                              {60, {}, 0, [](int) { return std::int64_t{1}; }, 0});
   setup.world.barrier("servers are ready");
   std::vector<float> incoming(has_messages ? zero.size() : 0);
