@@ -30,6 +30,11 @@ exit_code=$? output=$(cat log)
 expect_exit 75
 expect_contains 'SIGTERM'
 
+case_ 'nobody reads the lines any more: the training goes on to its end'
+"$MUSTER" train mlp.yaml --set run.directory=unread --set run.steps=2000 2>&1 | head -n 1 >head
+expect_true test -s head
+expect_file unread/checkpoints/step-00002000/weights.safetensors
+
 # Nearly all the time goes into evaluations, or into checkpoints: a signal comes in the middle of one.
 for busy in 'eval.every=1 step' 'checkpoint.every=1 step'; do
   for try in 1 2 3; do
