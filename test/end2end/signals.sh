@@ -31,8 +31,8 @@ expect_exit 75
 expect_contains 'SIGTERM'
 
 case_ 'nobody reads the lines any more: the training goes on to its end'
-"$MUSTER" train mlp.yaml --set run.directory=unread --set run.steps=2000 2>&1 | head -n 1 >head
-expect_true test -s head
+"$MUSTER" train mlp.yaml --set run.directory=unread --set run.steps=2000 2>&1 | head -n 1 >first_line
+expect_true test -s first_line
 expect_file unread/checkpoints/step-00002000/weights.safetensors
 
 # Nearly all the time goes into evaluations, or into checkpoints: a signal comes in the middle of one.
