@@ -109,6 +109,7 @@ class Validator {
         "means nothing with parallel.staleness: 0, where every update is made in lock-step; remove it";
     if (p.lock_step_until != defaults.lock_step_until) add({"parallel.lock_step_until"}, rest);
     if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
+    if (p.delay_compensation != defaults.delay_compensation) add({"parallel.delay_compensation"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
   }
 
@@ -123,6 +124,7 @@ class Validator {
     if (p.staleness != defaults.staleness) add({"parallel.staleness"}, rest);
     if (p.lock_step_until != defaults.lock_step_until) add({"parallel.lock_step_until"}, rest);
     if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
+    if (p.delay_compensation != defaults.delay_compensation) add({"parallel.delay_compensation"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
     if (p.heartbeat_deadline_s != defaults.heartbeat_deadline_s) add({"parallel.heartbeat_deadline_s"}, rest);
     if (p.transport != defaults.transport) add({"parallel.transport"}, rest);

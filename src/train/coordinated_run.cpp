@@ -91,6 +91,7 @@ std::string describe_staleness(const Config& config) {
   std::string text = p.staleness == parallel::unbounded ? "unbounded" : std::to_string(p.staleness);
   text += fmt::format(", leases of 1 to {} batches", p.longest_lease);
   if (p.lock_step_until > 0) text += fmt::format("; lock-step before update {}", p.lock_step_until);
+  if (p.delay_compensation > 0) text += fmt::format("; delays are compensated ({:g})", p.delay_compensation);
   if (p.staleness_scaling == "inverse") text += "; the rate of an update s > 1 versions old is divided by s";
   return text;
 }
@@ -114,7 +115,7 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
                     },
                     job_.lock_step_until(),
                     [this](int shares) { return grain_plan(config_, server_.model.network, shares, 0).grains; },
-                    config_.optimizer.clip_norm}),
+                    config_.optimizer.clip_norm, config_.parallel.delay_compensation}),
       audit_(config_, data, first_open_, job_.done_beyond),
       metrics_(std::filesystem::path(config_.run.directory) / "metrics.jsonl",
                job_.flags.is_resumed ? job_.first_step : -1),

@@ -13,6 +13,7 @@
 
 #include <muster/base/check.hpp>
 #include <muster/base/log.hpp>
+#include <muster/optim/delay.hpp>
 #include <muster/train/checkpoint.hpp>
 #include <muster/train/state.hpp>
 #include <muster/train/together.hpp>
@@ -45,7 +46,7 @@ class Replay {
   void compute_ahead(std::int64_t index);
   Gradient compute(const RecordedUpdate& update);
   void share(std::int64_t index, Gradient& gradient);
-  void apply(const RecordedUpdate& update, const Gradient& gradient);
+  void apply(const RecordedUpdate& update, Gradient& gradient);
   void compare(const CheckpointState& saved);
   std::int64_t first_version() const { return record_.first_version; }
 
@@ -152,13 +153,22 @@ void Replay::share(std::int64_t index, Gradient& gradient) {
   world_.broadcast(comm::bytes_of(std::span(&gradient.scale, 1)), owner, "scale of a gradient");
 }
 
-void Replay::apply(const RecordedUpdate& update, const Gradient& gradient) {
+void Replay::apply(const RecordedUpdate& update, Gradient& gradient) {
   const std::int64_t before = update.version - 1;
-  const double lr = update_rate(loaded_.config, *schedule_, before, before - std::ranges::min(update.bases));
-  const std::span<const float> values = gradient.values;
+  const std::int64_t staleness = before - std::ranges::min(update.bases);
+  const double lr = update_rate(loaded_.config, *schedule_, before, staleness);
+  const double compensation = staleness > 0 ? loaded_.config.parallel.delay_compensation : 0;
   const auto parameters = static_cast<std::size_t>(parameters_);
-  model_->optimizer->update({lr, before + 1, gradient.scale, model_->threads}, model_->store->weights(),
-                            values.first(parameters), model_->optimizer_state, model_->runs);
+  const std::span<float> values = gradient.values;
+  const std::span<float> trained = values.first(parameters);
+  if (compensation > 0) {
+    const Version then = pulled(update);
+    optim::compensate_delay(trained, gradient.scale, compensation, model_->store->weights(),
+                            std::span(then).first(parameters), trained);
+    gradient.scale = 1;
+  }
+  model_->optimizer->update({lr, before + 1, gradient.scale, model_->threads}, model_->store->weights(), trained,
+                            model_->optimizer_state, model_->runs);
   set_running(*model_->store, values.subspan(parameters));
 }
 

@@ -186,6 +186,8 @@ void Worker::compute(const dataset::Batch& batch, std::int64_t step, std::int64_
   replica_->step->update_running_values(step, batch.position.rows);  // all take part, whatever their losses are
   copy_running(*replica_->store, new_running_);
   lag(watch.elapsed_s());
+  const bool is_lease = at_least < 0;
+  if (is_lease && job_.sizes.keeps_pulled) client_->push_pulled(replica_->store->weights());
   if (replica_->plan.replica == 0) client_->push(0, {job_.shards.parameters, job_.shards.elements()}, new_running_);
 
   parallel::CommitFacts facts;

@@ -31,10 +31,13 @@ for i in $(seq 0 $((runs - 1))); do
   [ $((i % 5)) = 2 ] && flags+=(--set parallel.transport=general)
   scales=$((i % 4 == 1))   # four workers without a bound: gradients are old
   [ "$scales" = 1 ] && flags+=(--set parallel.staleness_scaling=inverse --set schedule=constant)
+  # shapes with old gradients, one over MPI's windows, one with two servers and a worker killed
+  compensates=$((i % 4 == 0 || i == 7 || i == 9))
+  [ "$compensates" = 1 ] && flags+=(--set parallel.delay_compensation=2)
   [ $((i % 4)) = 3 ] && export MUSTER_SLOW_WORKER=0:5
   kills=$((i % 3 == 0 && workers > 1))
   [ "$kills" = 1 ] && flags+=(--set run.steps=4000 --set 'checkpoint.every=1000 steps' --set eval.every=never)
-  case_ "run $i: $workers worker(s), $servers server(s), staleness $staleness, ${optimizers[$((i % 5))]}, $kills killed"
+  case_ "run $i: $workers worker(s), $servers server(s), staleness $staleness, ${optimizers[$((i % 5))]}, $kills killed, compensation $compensates"
   bash "$MUSTER_SOURCE/jobs/mpirun/muster-run" -n $((workers + servers)) -- train replay.yaml "${flags[@]}" --set "optimizer=${optimizers[$((i % 5))]}" >log 2>&1 &
   job=$!
   if [ "$kills" = 1 ]; then
@@ -49,10 +52,16 @@ for i in $(seq 0 $((runs - 1))); do
   unset MUSTER_SLOW_WORKER
   [ "$kills" = 1 ] && expect_true grep -q 'is gone' log
   [ "$scales" = 1 ] && expect_true test "$(grep -c '"lr":0.00' "run$i/metrics.jsonl")" -ge 1   # below the config's 0.01
+  [ "$compensates" = 1 ] && expect_true grep -q 'delays are compensated (2)' log
   ranks_ $((1 + i % 3)) "$MUSTER" replay "run$i"
   expect_exit 0
   expect_contains 'equal to the bit'
 done
+
+case_ 'a replay without the compensation of delays differs: it was there'
+ranks_ 2 "$MUSTER" replay run0 --set parallel.delay_compensation=0
+expect_exit 70
+expect_contains 'differs from its checkpoint'
 
 case_ 'a resumed run is replayed over its seam, also with other numbers of servers and workers'
 ranks_ 4 "$MUSTER" train replay.yaml --set run.directory=seam --set run.steps=100 --set schedule=constant

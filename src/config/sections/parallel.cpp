@@ -29,6 +29,10 @@ std::vector<ConfigKey> server_keys() {
           choice({"none", "inverse"}),
           "parameter_server: inverse: the learning rate of an update s versions old is divided by s (s > 1)"),
       key<Config>(
+          "parallel.delay_compensation", [](Config & c) -> auto& { return c.parallel.delay_compensation; }, at_least(0),
+          "parameter_server: L: a late gradient g counts as g + L g g (weights now - weights it was computed at), "
+          "element by element; 0: as it is"),
+      key<Config>(
           "parallel.longest_lease", [](Config & c) -> auto& { return c.parallel.longest_lease; }, between(1, 1024),
           "parameter_server: most batches a worker takes at a time; the slowest takes one")
           .unit("batches"),

@@ -162,7 +162,13 @@ void Coordinator::Impl::decide(int w, std::uint64_t number) {
     if (!server.has_room()) return;
     book.commit(w, batch);
     const double rate = lr(server.version(), server.version() - event.base);
-    log_update({{{w, number}}, 1, std::bit_cast<double>(commit.grad_scale), rate, false});
+    const bool is_late = event.base < server.version();
+    log_update({{{w, number}},
+                1,
+                std::bit_cast<double>(commit.grad_scale),
+                rate,
+                false,
+                is_late ? options.delay_compensation : 0});
     book.set_seconds_per_batch(w, event.compute_s);
   }
   desk.decide(w, number, event.is_finite);

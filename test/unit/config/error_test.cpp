@@ -80,13 +80,18 @@ TEST(Errors, ServersWithoutAndWithTheirStrategy) {
              "c.yaml:10:97: parallel.heartbeat_deadline_s: " + rest, "c.yaml:10:111: parallel.transport: " + rest}));
   EXPECT_EQ(problems_of(minimal + "parallel: {staleness_scaling: inverse}\n"),
             Lines{"c.yaml:10:31: parallel.staleness_scaling: " + rest});
+  EXPECT_EQ(problems_of(minimal + "parallel: {delay_compensation: .5}\n"),
+            Lines{"c.yaml:10:32: parallel.delay_compensation: " + rest});
+  EXPECT_EQ(problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, delay_compensation: -1}\n"),
+            Lines{"c.yaml:10:72: parallel.delay_compensation: expected number >= 0, found '-1'"});
   const std::string idle =
       "means nothing with parallel.staleness: 0, where every update is made in lock-step; remove it";
   EXPECT_EQ(
-      problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, staleness: 0, "
-                            "staleness_scaling: inverse, lock_step_until: 9, longest_lease: 3}\n"),
+      problems_of(minimal +
+                  "parallel: {strategy: parameter_server, servers: 1, staleness: 0, "
+                  "staleness_scaling: inverse, lock_step_until: 9, longest_lease: 3, delay_compensation: 1}\n"),
       (Lines{"c.yaml:10:85: parallel.staleness_scaling: " + idle, "c.yaml:10:111: parallel.lock_step_until: " + idle,
-             "c.yaml:10:129: parallel.longest_lease: " + idle}));
+             "c.yaml:10:129: parallel.longest_lease: " + idle, "c.yaml:10:152: parallel.delay_compensation: " + idle}));
   EXPECT_EQ(
       problems_of(minimal + "parallel: {strategy: parameter_server}\n"),
       Lines{"c.yaml:1:1: parallel.servers: missing with parallel.strategy: parameter_server; set it to 1 or more"});

@@ -23,7 +23,7 @@ struct Table {
   Roles roles{1, 2, 0};
   std::vector<optim::ParamRun> runs{{"w", {0, elements}, true}};
   Shards shards = cut_shards(elements, 0, 1, false, runs);
-  WindowSizes sizes{0, 2, 4};
+  WindowSizes sizes{0, 2, 4, true};
   Board board{roles, shards, 0, sizes};
   std::unique_ptr<comm::Window> window = session->world().window(board.bytes(), comm::WindowKind::shared);
   std::unique_ptr<optim::Optimizer> optimizer = optim::make_optimizer({});
@@ -33,11 +33,12 @@ struct Table {
   std::array<std::uint64_t, 2> beats{};
   std::uint64_t compute_us = 0;  // of the commits to come
 
-  explicit Table(std::int64_t lock_step_until = 0, double clip_norm = 0, bool keeps_all = false, double stale_rate = 1)
+  explicit Table(std::int64_t lock_step_until = 0, double clip_norm = 0, bool keeps_all = false, double stale_rate = 1,
+                 double delay_compensation = 0)
       : coordinator(*window, roles, shards, sizes, server, book,
                     [stale_rate](std::int64_t, std::int64_t staleness) { return staleness > 0 ? stale_rate : 1.0; },
                     {deadline_s, [keeps_all](std::int64_t) { return keeps_all; }, lock_step_until,
-                     [](int) { return std::int64_t{3}; }, clip_norm}) {
+                     [](int) { return std::int64_t{3}; }, clip_norm, delay_compensation}) {
     server.start(0, std::vector<float>(elements), {});
   }
 
@@ -112,6 +113,25 @@ TEST(Coordinator, AsksForTheRateWithTheStalenessOfTheGradient) {
   ASSERT_EQ(t.server.version(), 2);
   const auto* weights = reinterpret_cast<const float*>(t.window->mine().data() + t.board.version(2));
   EXPECT_EQ(weights[0], -1.25f);
+}
+
+/// Both gradients are 3, computed at version 0 with weights of 0; the first takes the weights to -3, so the second
+/// counts as 3 + 0.5 * 3 * 3 * (-3 - 0) = -10.5, and with what its worker says it had pulled, 2: 3 + 4.5 * (-3 - 2).
+TEST(Coordinator, CompensatesTheDelayOfAnOvertakenGradient) {
+  Table t(0, 0, false, 1, 0.5);
+  auto* pulled = reinterpret_cast<float*>(t.window->mine().data() + t.board.pulled(1, 1));
+  std::fill_n(pulled, elements, 0.0f);
+  pulled[5] = 2.0f;
+  t.ask(0, 1);
+  t.ask(1, 1);
+  t.coordinator.poll();
+  t.commit(0, 1, 1, 0, true, 0, {3.0f, 3.0f});
+  t.commit(1, 1, 1, 1, true, 0, {3.0f, 3.0f});
+  t.coordinator.poll();
+  ASSERT_EQ(t.server.version(), 2);
+  const auto* weights = reinterpret_cast<const float*>(t.window->mine().data() + t.board.version(2));
+  EXPECT_EQ(weights[0], -3.0f + 10.5f);
+  EXPECT_EQ(weights[5], -3.0f + 19.5f);
 }
 
 TEST(Coordinator, DropsCommitsOfAFormerLife) {

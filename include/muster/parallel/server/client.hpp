@@ -79,6 +79,8 @@ class ServerClient {
   /// worker's slots: subtree `part` of its share. `values` stay as they are until commit(). The first push of a commit
   /// waits for the slots. Throws VoidTask.
   void push(int part, const Range& elements, std::span<const float> values);
+  /// The same with the weights that the gradient was computed at, all of them: the servers compensate the delay.
+  void push_pulled(std::span<const float> weights);
   /// Completes and announces what was pushed. Throws VoidTask.
   void commit(const CommitFacts& facts);
   /// Shares of a round: sends this worker's rows of a sum of statistics and receives everybody's, in the order of the

@@ -78,6 +78,8 @@ struct CoordinatorOptions {
   /// Lock-step: leaves of the sum tree for n shares; and the norm at which the sum is clipped (0: never).
   std::function<std::int64_t(int)> grains_of;
   double clip_norm = 0;
+  /// Of updates from one worker's batch that others have overtaken: strength of the compensation; 0: none.
+  double delay_compensation = 0;
 };
 
 using UpdateRate = std::function<double(std::int64_t version, std::int64_t staleness)>;
