@@ -92,6 +92,7 @@ class Validator {
                       "gradient would be summed differently",
                       c_.optimizer.kind, p.servers));
     if (p.staleness == 0) check_lock_step();
+    else if (p.push_every > 1) check_local_steps();
     if (p.record && c_.device.tune)
       add({"device.tune"}, "cannot go with parallel.record: a replay could choose other kernels");
     if (p.wire != "fp32") add({"parallel.wire"}, "with parallel.strategy: parameter_server only fp32 is available");
@@ -110,7 +111,23 @@ class Validator {
     if (p.lock_step_until != defaults.lock_step_until) add({"parallel.lock_step_until"}, rest);
     if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
     if (p.delay_compensation != defaults.delay_compensation) add({"parallel.delay_compensation"}, rest);
+    if (p.push_every != defaults.push_every) add({"parallel.push_every"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
+  }
+
+  /// The keys of servers that are sent gradients.
+  void check_local_steps() {
+    const auto& p = c_.parallel;
+    if (p.lock_step_until > 0)
+      add({"parallel.lock_step_until"},
+          fmt::format("cannot go with parallel.push_every: {}: in lock-step every update is made of one batch; remove "
+                      "one of the two",
+                      p.push_every));
+    if (p.delay_compensation > 0)
+      add({"parallel.delay_compensation"},
+          fmt::format("cannot go with parallel.push_every: {}: it corrects gradients, and what is pushed are changes "
+                      "of the weights; remove one of the two",
+                      p.push_every));
   }
 
   /// The keys of the parameter servers, stated with another value than the default, under another strategy.
@@ -125,6 +142,7 @@ class Validator {
     if (p.lock_step_until != defaults.lock_step_until) add({"parallel.lock_step_until"}, rest);
     if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
     if (p.delay_compensation != defaults.delay_compensation) add({"parallel.delay_compensation"}, rest);
+    if (p.push_every != defaults.push_every) add({"parallel.push_every"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
     if (p.heartbeat_deadline_s != defaults.heartbeat_deadline_s) add({"parallel.heartbeat_deadline_s"}, rest);
     if (p.transport != defaults.transport) add({"parallel.transport"}, rest);

@@ -72,6 +72,42 @@ ranks_ 2 "$MUSTER" replay seam
 expect_exit 0
 expect_contains 'replayed    200 updates'
 
+case_ "changes by the workers' own optimizers: one killed, one paused and back, which starts afresh; stopped, resumed, replayed"
+changes=(--set parallel.push_every=3 --set parallel.staleness=2 --set parallel.servers=2 --set 'optimizer={adam: {lr: 0.01, clip_norm: 0.5}}')
+changes+=(--set schedule=constant --set checkpoint.every=never --set eval.every=never --set log.every='500 steps' --set data.batch=300)
+bash "$MUSTER_SOURCE/jobs/mpirun/muster-run" -n 5 -- train replay.yaml --set run.directory=changes --set run.steps=100000000 "${changes[@]}" >log 2>&1 &
+job=$!
+until_() { for _ in $(seq 400); do grep -qE "$1" log && return; sleep 0.05; done; fail_case "the log never said '$1'"; }
+until_ 'step '
+kill -KILL "$(rank_of changes 2)"
+kill -STOP "$(rank_of changes 3)"
+until_ 'worker 1 \(rank 3 .* is gone'
+kill -CONT "$(rank_of changes 3)"
+until_ 'worker 1 \(rank 3 .* is back'
+kill -USR1 "$(rank_of changes 4)"
+wait "$job"
+expect_equal "$?" 75 "exit code of the run: $(tail -n 3 log)"
+expect_true grep -q "changes made by 3 steps of a worker's own adam" log
+step=$(find changes/checkpoints -name 'step-*' | sed 's/.*step-0*//')
+ranks_ 4 "$MUSTER" train replay.yaml --set run.directory=changes --resume "${changes[@]}" --set run.steps=$((step + 100))
+expect_exit 0
+expect_contains "resumed at step $step"
+expect_true test "$(grep -c '"is_fresh":1' changes/record.jsonl)" -ge 5   # three, then two; worker 1 again where it got work
+ranks_ 2 "$MUSTER" replay changes
+expect_exit 0
+expect_contains "2 checkpoints equal to the bit, the last of step $((step + 100))"
+
+case_ "a single worker's changes are the steps of a run without servers, but for rounding"
+alone=(--set run.steps=200 --set parallel.record= --set 'optimizer={momentum: {lr: 0.01}}' --set parallel.heartbeat_deadline_s=)
+run_ "$MUSTER" train replay.yaml --set run.directory=single "${alone[@]}" --set parallel.strategy=mirrored --set parallel.servers=
+expect_exit 0
+ranks_ 2 "$MUSTER" train replay.yaml --set run.directory=one "${alone[@]}" --set parallel.push_every=7
+expect_exit 0
+# (lines of the log come with pushes here, so only the evaluations are of the same step)
+losses=$(for run in single one; do grep '"split":"test"' "$run/metrics.jsonl" | tail -n 1 | grep -o '"loss":[^,]*' | cut -d: -f2; done | tr '\n' ' ')
+expect_equal "$(awk '{ d = $1 - $2; print (NF == 2 && $1 > 0 && d * d < 1e-6 * $1 * $1) }' <<<"$losses")" 1 "losses $losses differ"
+expect_equal "$(grep -o '"batches":[0-9]*' one/record.jsonl 2>/dev/null | head -n 1)" "" 'a record that was not asked for'
+
 case_ 'a record that is not the run: the difference is named'
 sed -i 's/"step":150,"batch":[0-9]*,/"step":150,"batch":7,/' seam/record.jsonl
 run_ "$MUSTER" replay seam

@@ -25,6 +25,7 @@ struct ParallelOptions {
   std::int64_t lock_step_until = 0;  ///< parameter_server: updates made in lock-step before workers go their own ways
   std::string staleness_scaling = "none";  ///< parameter_server: none | inverse: rates of stale updates are cut
   double delay_compensation = 0;           ///< parameter_server: strength of delay compensation; 0: none
+  std::int64_t push_every = 1;             ///< parameter_server: local steps by the worker's own optimizer per push
   std::int64_t longest_lease = 8;          ///< parameter_server: batches that a fast worker takes at a time
   double heartbeat_deadline_s = 10;        ///< parameter_server: a rank silent for longer is gone
   std::string transport = "auto";          ///< parameter_server: auto | shared | general

@@ -33,9 +33,16 @@ std::vector<ConfigKey> server_keys() {
           "parameter_server: L: a late gradient g counts as g + L g g (weights now - weights it was computed at), "
           "element by element; 0: as it is"),
       key<Config>(
-          "parallel.longest_lease", [](Config & c) -> auto& { return c.parallel.longest_lease; }, between(1, 1024),
-          "parameter_server: most batches a worker takes at a time; the slowest takes one")
+          "parallel.push_every", [](Config & c) -> auto& { return c.parallel.push_every; }, between(1, 1 << 20),
+          "parameter_server: above 1: a worker makes so many steps with its own optimizer, then pushes by how much "
+          "they "
+          "have moved its weights, which the servers add to theirs")
           .unit("batches"),
+      key<Config>(
+          "parallel.longest_lease", [](Config & c) -> auto& { return c.parallel.longest_lease; }, between(1, 1024),
+          "parameter_server: most pushes (of push_every batches) a worker takes work for at a time; the slowest takes "
+          "one")
+          .unit("pushes"),
       key<Config>(
           "parallel.heartbeat_deadline_s", [](Config & c) -> auto& { return c.parallel.heartbeat_deadline_s; },
           above(0), "parameter_server: a rank that is silent for longer is gone")

@@ -73,7 +73,8 @@ struct Commit {
   std::uint64_t is_finite;
   std::uint64_t index_sums[3];  ///< count, sum of (index + 1), sum of squares (train/audit)
   std::uint64_t round;          ///< of the share; 0: a whole batch of a lease
-  std::uint64_t unused[2];
+  std::uint64_t batches;        ///< from `batch` on
+  std::uint64_t is_fresh;       ///< as of CommitFacts
 };
 static_assert(sizeof(Commit) == 2 * line_bytes);
 

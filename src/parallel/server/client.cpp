@@ -304,6 +304,8 @@ Commit commit_of(const CommitFacts& facts, std::uint64_t generation, std::int64_
   commit.compute_us = static_cast<std::uint64_t>(facts.compute_s * 1e6);
   commit.is_finite = facts.is_finite ? 1 : 0;
   std::ranges::copy(facts.index_sums, commit.index_sums);
+  commit.batches = static_cast<std::uint64_t>(facts.batches);
+  commit.is_fresh = facts.is_fresh ? 1 : 0;
   return commit;
 }
 
@@ -325,6 +327,16 @@ void ServerClient::commit(const CommitFacts& facts) {
   my.commits = number;
   my.has_slot = false;
   my.beat();
+}
+
+bool ServerClient::was_accepted() {
+  Impl& my = *impl_;
+  if (my.commits == 0) return true;
+  my.wait_until([&] {
+    my.check_task();
+    return my.order_word(offsetof(Order, handled)) >= my.commits;
+  });
+  return my.order_word(offsetof(Order, accepted)) >= my.commits;
 }
 
 void ServerClient::report_result(const CommitFacts& facts) {
