@@ -2,7 +2,7 @@
 # Recorded asynchronous runs of every shape, some with a worker killed, are computed again on another number of ranks and
 # must leave the same bits: no update was lost, torn, or applied twice. REPLAY_RUNS: how many.
 source "$(dirname "$0")/../end2end/lib.sh"
-LIMIT_S=90
+LIMIT_S=240
 runs=${REPLAY_RUNS:-10}
 
 cat >replay.yaml <<'EOC'
