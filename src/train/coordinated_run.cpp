@@ -179,6 +179,7 @@ void CoordinatedRun::describe() {
     sizes.push_back(human_bytes(static_cast<std::uint64_t>(shard.size()) * sizeof(float)));
   log::info("shards      {} (largest {:.2f} of the mean), {} versions, windows: {}", join(sizes, ", "),
             job_.shards.imbalance(), parallel::version_buffers, job_.window->describe());
+  log::info("transport   {}", job_.window_facts.describe(job_.world()));
   log::info("staleness   {}", describe_staleness(config_));
   if (job_.has_local_steps())
     log::info("pushes      changes made by {} steps of a worker's own {}, whose state is in no checkpoint",
