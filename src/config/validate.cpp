@@ -92,7 +92,7 @@ class Validator {
                       "gradient would be summed differently",
                       c_.optimizer.kind, p.servers));
     if (p.staleness == 0) check_lock_step();
-    else if (p.push_every > 1) check_local_steps();
+    else if (p.has_local_steps()) check_local_steps();
     if (p.record && c_.device.tune)
       add({"device.tune"}, "cannot go with parallel.record: a replay could choose other kernels");
     if (p.wire != "fp32") add({"parallel.wire"}, "with parallel.strategy: parameter_server only fp32 is available");
@@ -112,22 +112,23 @@ class Validator {
     if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
     if (p.delay_compensation != defaults.delay_compensation) add({"parallel.delay_compensation"}, rest);
     if (p.push_every != defaults.push_every) add({"parallel.push_every"}, rest);
+    if (p.elastic != defaults.elastic) add({"parallel.elastic"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
   }
 
   /// The keys of servers that are sent gradients.
   void check_local_steps() {
     const auto& p = c_.parallel;
-    if (p.lock_step_until > 0)
-      add({"parallel.lock_step_until"},
-          fmt::format("cannot go with parallel.push_every: {}: in lock-step every update is made of one batch; remove "
-                      "one of the two",
-                      p.push_every));
+    const std::string which = p.elastic > 0 ? fmt::format("parallel.elastic: {:g}", p.elastic)
+                                            : fmt::format("parallel.push_every: {}", p.push_every);
+    const auto excludes = [&](const std::string& path, const std::string& why) {
+      add({path}, fmt::format("cannot go with {}: {}; remove one of the two", which, why));
+    };
+    if (p.lock_step_until > 0) excludes("parallel.lock_step_until", "in lock-step every update is made of one batch");
     if (p.delay_compensation > 0)
-      add({"parallel.delay_compensation"},
-          fmt::format("cannot go with parallel.push_every: {}: it corrects gradients, and what is pushed are changes "
-                      "of the weights; remove one of the two",
-                      p.push_every));
+      excludes("parallel.delay_compensation", "it corrects gradients, and what is pushed are changes of the weights");
+    if (p.elastic > 0 && p.staleness_scaling != "none")
+      excludes("parallel.staleness_scaling", "the servers' weights must go as far as the worker's");
   }
 
   /// The keys of the parameter servers, stated with another value than the default, under another strategy.
@@ -143,6 +144,7 @@ class Validator {
     if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
     if (p.delay_compensation != defaults.delay_compensation) add({"parallel.delay_compensation"}, rest);
     if (p.push_every != defaults.push_every) add({"parallel.push_every"}, rest);
+    if (p.elastic != defaults.elastic) add({"parallel.elastic"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
     if (p.heartbeat_deadline_s != defaults.heartbeat_deadline_s) add({"parallel.heartbeat_deadline_s"}, rest);
     if (p.transport != defaults.transport) add({"parallel.transport"}, rest);

@@ -39,7 +39,7 @@ struct AsyncJob {
   /// Versions before this one are made in lock-step.
   std::int64_t lock_step_until() const;
   /// Workers push changes that their own optimizers have made (local_steps.hpp), not gradients.
-  bool has_local_steps() const { return config().parallel.push_every > 1; }
+  bool has_local_steps() const { return config().parallel.has_local_steps(); }
   int threads() const { return thread_count(config(), session.launch().cores_per_rank()); }
 };
 

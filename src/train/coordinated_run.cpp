@@ -90,7 +90,7 @@ std::string describe_staleness(const Config& config) {
   const auto& p = config.parallel;
   if (p.staleness == 0) return "0: lock-step, every worker computes a share of each batch";
   std::string text = p.staleness == parallel::unbounded ? "unbounded" : std::to_string(p.staleness);
-  text += fmt::format(", leases of 1 to {} {}", p.longest_lease, p.push_every > 1 ? "pushes" : "batches");
+  text += fmt::format(", leases of 1 to {} {}", p.longest_lease, p.has_local_steps() ? "pushes" : "batches");
   if (p.lock_step_until > 0) text += fmt::format("; lock-step before update {}", p.lock_step_until);
   if (p.delay_compensation > 0) text += fmt::format("; delays are compensated ({:g})", p.delay_compensation);
   if (p.staleness_scaling == "inverse") text += "; the rate of an update s > 1 versions old is divided by s";
@@ -184,6 +184,9 @@ void CoordinatedRun::describe() {
   if (job_.has_local_steps())
     log::info("pushes      changes made by {} steps of a worker's own {}, whose state is in no checkpoint",
               config_.parallel.push_every, config_.optimizer.kind);
+  if (config_.parallel.elastic > 0)
+    log::info("elastic     workers keep weights of their own; a push takes both {:g} of the way to each other",
+              config_.parallel.elastic);
   log::info("network     {} layers, {} parameters", server_.model.network.nodes.size(),
             server_.model.network.parameter_count());
   log::info("device      {}, {} thread{} per rank", server_.model.backend->describe(), server_.model.threads,

@@ -59,7 +59,7 @@ class Replay {
   void compare(const CheckpointState& saved);
   std::int64_t updates() const { return static_cast<std::int64_t>(record_.updates.size()); }
   const RecordedUpdate& update(std::int64_t index) const { return record_.updates[static_cast<std::size_t>(index)]; }
-  bool has_local_steps() const { return loaded_.config.parallel.push_every > 1; }
+  bool has_local_steps() const { return loaded_.config.parallel.has_local_steps(); }
 
   comm::Communicator& world_;
   const config::Loaded& loaded_;
@@ -183,11 +183,13 @@ Gradient Replay::compute(const RecordedUpdate& update) {
 
 void Replay::compute_change(const RecordedUpdate& update, Replica& replica, const Version& whole,
                             std::span<float> change) {
-  LocalState& state = local_.try_emplace(update.workers.front(), replica).first->second;
+  const double elastic = loaded_.config.parallel.elastic;
+  LocalState& state = local_.try_emplace(update.workers.front(), replica, elastic).first->second;
   if (update.is_fresh) state.clear();
+  start_push(replica, state, std::span(whole).first(change.size()), std::span(whole).subspan(change.size()));
   for (std::int64_t step = update.batch; step < update.batch + update.batches; ++step)
     make_local_step(replica, next_batch(step), step, scheduled_rate(loaded_.config, *schedule_, step), state);
-  take_change(std::span(whole).first(change.size()), replica, change);
+  finish_push(replica, state, std::span(whole).first(change.size()), elastic, change);
 }
 
 void Replay::share(std::int64_t index, Gradient& gradient) {

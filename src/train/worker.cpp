@@ -6,9 +6,10 @@
 //             servers while the backward pass goes on
 //   commit    the new running values, then one word to the coordinator
 //
-// With parallel.push_every above 1 it makes several steps by itself between two pushes instead: local_steps.hpp.
-// Nothing is waited for but work, weights, and the slots of the commit before the last. In lock-step it takes a share
-// of a batch instead, at a version that all workers share, and the step's sums over the batch go through the servers.
+// With parallel.push_every above 1, or parallel.elastic, it makes several steps by itself between two pushes instead:
+// local_steps.hpp. Nothing is waited for but work, weights, and the slots of the commit before the last. In lock-step
+// it takes a share of a batch instead, at a version that all workers share, and the step's sums over the batch go
+// through the servers.
 #include "train/async.hpp"
 
 #include "train/local_steps.hpp"
@@ -82,7 +83,7 @@ class Worker {
   std::deque<std::int64_t> ordered_;   // steps whose shares the queue has or reads
   std::vector<float> running_;         // as pulled: what did not change since is not copied again
   std::vector<float> new_running_;     // as pushed
-  std::unique_ptr<LocalState> local_;  // the worker's own optimizer's, where it has one
+  std::unique_ptr<LocalState> local_;  // where the worker has an optimizer of its own
   std::vector<float> pulled_, change_;
   optim::Schedule schedule_;
   double slowness_;
@@ -188,7 +189,7 @@ void Worker::train(const Range& batches) {
 
 /// Push by push; no push is of two epochs.
 void Worker::train_locally(const Range& batches) {
-  if (!local_) local_ = std::make_unique<LocalState>(*replica_);
+  if (!local_) local_ = std::make_unique<LocalState>(*replica_, job_.config().parallel.elastic);
   Range group{batches.begin, batches.begin};
   while (group.end < batches.end) {
     group.begin = group.end;
@@ -202,9 +203,9 @@ void Worker::train_locally(const Range& batches) {
 void Worker::push_change(const Range& group) {
   if (!client_->was_accepted()) local_->clear();
   const Stopwatch watch;
-  client_->pull(pulled_, running_, -1);
-  std::ranges::copy(pulled_, replica_->store->weights().begin());
-  set_running(*replica_->store, running_);
+  const bool is_own = local_->has_weights();
+  if (!is_own) client_->pull(pulled_, running_, -1);
+  start_push(*replica_, *local_, pulled_, running_);
   parallel::CommitFacts facts;
   facts.batch = group.begin;
   facts.batches = group.size();
@@ -218,7 +219,8 @@ void Worker::push_change(const Range& group) {
     const auto sums = index_sums(batch.indices);
     for (std::size_t i = 0; i < sums.size(); ++i) facts.index_sums[i] += sums[i];
   }
-  take_change(pulled_, *replica_, change_);
+  if (is_own) client_->pull(pulled_, running_, -1);
+  finish_push(*replica_, *local_, pulled_, job_.config().parallel.elastic, change_);
   copy_running(*replica_->store, new_running_);
   lag(watch.elapsed_s());
   client_->push(0, {0, job_.shards.parameters}, change_);

@@ -100,6 +100,21 @@ ranks_ 2 "$MUSTER" replay changes
 expect_exit 0
 expect_contains "2 checkpoints equal to the bit, the last of step $((step + 100))"
 
+case_ 'elastic averaging: workers with weights of their own, resumed, replayed, and the model of the servers learns'
+elastic=(--set parallel.elastic=0.2 --set parallel.push_every=4 --set schedule=constant --set 'optimizer={momentum: {lr: 0.01}}')
+ranks_ 4 "$MUSTER" train replay.yaml --set run.directory=elastic "${elastic[@]}" --set run.steps=200
+expect_exit 0
+expect_contains 'takes both 0.2 of the way to each other'
+ranks_ 4 "$MUSTER" train replay.yaml --set run.directory=elastic "${elastic[@]}" --set run.steps=500 --set parallel.servers=2 --resume
+expect_exit 0
+loss=$(grep '"split":"test"' elastic/metrics.jsonl | tail -n 1 | grep -o '"loss":[^,]*' | cut -d: -f2)
+expect_equal "$(awk -v l="$loss" 'BEGIN { print (l > 0 && l < 0.2) }')" 1 "loss $loss below 0.2"
+ranks_ 3 "$MUSTER" replay elastic
+expect_exit 0
+expect_contains 'equal to the bit, the last of step 500'
+ranks_ 2 "$MUSTER" replay elastic --set parallel.elastic=0.25
+expect_exit 70
+
 case_ "a single worker's changes are the steps of a run without servers, but for rounding"
 alone=(--set run.steps=200 --set parallel.record= --set 'optimizer={momentum: {lr: 0.01}}' --set parallel.heartbeat_deadline_s=)
 run_ "$MUSTER" train replay.yaml --set run.directory=single "${alone[@]}" --set parallel.strategy=mirrored --set parallel.servers=

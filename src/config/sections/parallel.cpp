@@ -39,6 +39,11 @@ std::vector<ConfigKey> server_keys() {
           "have moved its weights, which the servers add to theirs")
           .unit("batches"),
       key<Config>(
+          "parallel.elastic", [](Config & c) -> auto& { return c.parallel.elastic; }, between(0, 1),
+          "parameter_server: above 0: workers keep weights of their own; every push moves them and the servers' "
+          "towards "
+          "each other by this part of the difference"),
+      key<Config>(
           "parallel.longest_lease", [](Config & c) -> auto& { return c.parallel.longest_lease; }, between(1, 1024),
           "parameter_server: most pushes (of push_every batches) a worker takes work for at a time; the slowest takes "
           "one")
