@@ -95,7 +95,10 @@ class Validator {
     else if (p.has_local_steps()) check_local_steps();
     if (p.record && c_.device.tune)
       add({"device.tune"}, "cannot go with parallel.record: a replay could choose other kernels");
-    if (p.wire != "fp32") add({"parallel.wire"}, "with parallel.strategy: parameter_server only fp32 is available");
+    if (p.wire == "bf16" && (p.staleness == 0 || p.lock_step_until > 0))
+      add({"parallel.wire"},
+          fmt::format("bf16 cannot go with parallel.{}: shares of a batch are pushed as fp32; use fp32",
+                      p.staleness == 0 ? "staleness: 0" : fmt::format("lock_step_until: {}", p.lock_step_until)));
     if (p.data > 0) add({"parallel.grid.data"}, "means nothing with parallel.strategy: parameter_server; remove it");
     if (p.lr_scaling == "linear" || p.lr_scaling == "sqrt")
       add({"parallel.lr_scaling"},

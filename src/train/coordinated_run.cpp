@@ -181,6 +181,7 @@ void CoordinatedRun::describe() {
             job_.shards.imbalance(), parallel::version_buffers, job_.window->describe());
   log::info("transport   {}", job_.window_facts.describe(job_.world()));
   log::info("staleness   {}", describe_staleness(config_));
+  if (job_.sizes.is_bf16) log::info("wire        what workers push is rounded to bfloat16");
   if (job_.has_local_steps())
     log::info("pushes      changes made by {} steps of a worker's own {}, whose state is in no checkpoint",
               config_.parallel.push_every, config_.optimizer.kind);

@@ -17,6 +17,7 @@
 #include <muster/base/check.hpp>
 #include <muster/base/log.hpp>
 #include <muster/optim/delay.hpp>
+#include <muster/parallel/server/client.hpp>
 #include <muster/train/checkpoint.hpp>
 #include <muster/train/state.hpp>
 #include <muster/train/together.hpp>
@@ -107,6 +108,7 @@ Replica& Replay::replica_for(const RecordedUpdate& update) {
   if (replica) return *replica;
   Config& own = configs_.emplace(grains, config).first->second;
   if (is_cut) own.run.accumulate = grains;
+  own.parallel.wire = "fp32";  // a push is rounded when it is whole
   ReplicaLinks links = links_over(own, *alone_, model_->threads);
   links.layouts = model_->store->descs();
   replica = std::make_unique<Replica>(own, links, data_.size, model_->threads);
@@ -177,6 +179,7 @@ Gradient Replay::compute(const RecordedUpdate& update) {
     std::ranges::copy(replica.reducer->result().first(trained.size()), trained.begin());
     gradient.scale = result.grad_scale;
   }
+  if (loaded_.config.parallel.wire == "bf16") parallel::round_as_pushed(trained);
   copy_running(*replica.store, std::span(gradient.values).subspan(trained.size()));
   return gradient;
 }

@@ -83,6 +83,7 @@ class Worker {
   std::deque<std::int64_t> ordered_;   // steps whose shares the queue has or reads
   std::vector<float> running_;         // as pulled: what did not change since is not copied again
   std::vector<float> new_running_;     // as pushed
+  Config own_config_;                  // nothing that stays with the worker is rounded as what is pushed
   std::unique_ptr<LocalState> local_;  // where the worker has an optimizer of its own
   std::vector<float> pulled_, change_;
   optim::Schedule schedule_;
@@ -101,6 +102,8 @@ Worker::Worker(AsyncJob& job, RunData data)
     first_ = std::make_unique<TrainableModel>(job_.config(), 1, 0, data_.size, job_.threads());
     return *first_;
   });
+  own_config_ = config;
+  own_config_.parallel.wire = "fp32";
   layouts_ = first_->store->descs();
   first_.reset();
   running_.resize(static_cast<std::size_t>(job_.shards.running));
@@ -144,7 +147,7 @@ void Worker::work() {
 /// How the step's sums are made: through the servers, but here where only the change of several steps goes there.
 ReplicaLinks Worker::links_of(int replicas, int replica) {
   if (job_.has_local_steps()) {
-    ReplicaLinks links = links_over(job_.config(), *alone_, job_.threads());
+    ReplicaLinks links = links_over(own_config_, *alone_, job_.threads());
     links.layouts = layouts_;
     return links;
   }

@@ -34,10 +34,12 @@ for i in $(seq 0 $((runs - 1))); do
   # shapes with old gradients, one over MPI's windows, one with two servers and a worker killed
   compensates=$((i % 4 == 0 || i == 7 || i == 9))
   [ "$compensates" = 1 ] && flags+=(--set parallel.delay_compensation=2)
+  halves=$((i == 2 || i == 5 || i == 9))   # over MPI's windows; with two servers; and one of the compensated
+  [ "$halves" = 1 ] && flags+=(--set parallel.wire=bf16)
   [ $((i % 4)) = 3 ] && export MUSTER_SLOW_WORKER=0:5
   kills=$((i % 3 == 0 && workers > 1))
   [ "$kills" = 1 ] && flags+=(--set run.steps=1000000 --set 'checkpoint.every=1000 steps' --set eval.every=never)
-  case_ "run $i: $workers worker(s), $servers server(s), staleness $staleness, ${optimizers[$((i % 5))]}, $kills killed, compensation $compensates"
+  case_ "run $i: $workers worker(s), $servers server(s), staleness $staleness, ${optimizers[$((i % 5))]}, $kills killed, compensation $compensates, bfloat16 $halves"
   bash "$MUSTER_SOURCE/jobs/mpirun/muster-run" -n $((workers + servers)) -- train replay.yaml "${flags[@]}" --set "optimizer=${optimizers[$((i % 5))]}" >log 2>&1 &
   job=$!
   if [ "$kills" = 1 ]; then
@@ -54,6 +56,7 @@ for i in $(seq 0 $((runs - 1))); do
   unset MUSTER_SLOW_WORKER
   [ "$kills" = 1 ] && expect_true grep -q 'is gone' log
   [ "$scales" = 1 ] && expect_true test "$(grep -c '"lr":0.00' "run$i/metrics.jsonl")" -ge 1   # below the config's 0.01
+  [ "$halves" = 1 ] && expect_true grep -q 'rounded to bfloat16' log
   [ "$compensates" = 1 ] && expect_true grep -q 'delays are compensated (2)' log
   ranks_ $((1 + i % 3)) "$MUSTER" replay "run$i"
   expect_exit 0
@@ -102,6 +105,7 @@ expect_contains "2 checkpoints equal to the bit, the last of step $((step + 100)
 
 case_ 'elastic averaging: workers with weights of their own, resumed, replayed, and the model of the servers learns'
 elastic=(--set parallel.elastic=0.2 --set parallel.push_every=4 --set schedule=constant --set 'optimizer={momentum: {lr: 0.01}}')
+elastic+=(--set parallel.wire=bf16)
 ranks_ 4 "$MUSTER" train replay.yaml --set run.directory=elastic "${elastic[@]}" --set run.steps=200
 expect_exit 0
 expect_contains 'takes both 0.2 of the way to each other'

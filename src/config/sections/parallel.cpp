@@ -86,7 +86,8 @@ std::vector<ConfigKey> parallel_keys() {
           "bitwise mode: parts of the global batch, at least the number of ranks; auto: min(8, batch)"),
       key<Config>(
           "parallel.wire", [](Config & c) -> auto& { return c.parallel.wire; }, choice({"fp32", "bf16"}),
-          "gradients on their way between ranks; bf16 halves the bytes (not with bitwise)"),
+          "gradients on their way between ranks (parameter_server: what workers push); bf16 halves the bytes (not with "
+          "bitwise)"),
       key<Config>(
           "parallel.lr_scaling", [](Config & c) -> auto& { return c.parallel.lr_scaling; },
           choice({"none", "linear", "sqrt"}),

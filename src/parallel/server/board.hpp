@@ -11,7 +11,9 @@
 //                  squared          number of the log entry that `squares` belongs to       server -> coordinator
 //                  squares          squared norms of the pieces of a summed gradient        server -> coordinator
 //                  slots[w][2]      gradient of worker w's commits, even and odd: the       worker -> server
-//                                   subtrees of its share, one after the other
+//                                   subtrees of its share, one after the other; bfloat16 in the first
+//                                   half of each where WindowSizes says so, running values where they
+//                                   would be with floats
 //                  pulled[w][2]     weights that the commits were computed at, where the    worker -> server
 //                                   delay is compensated; reused as slots are
 //   coordinator    beat, ending     it lives; how the run ends                              server -> everybody

@@ -1,6 +1,7 @@
 // See client.hpp and board.hpp.
 #include <muster/parallel/server/client.hpp>
 
+#include "parallel/data/bfloat16.hpp"
 #include "parallel/server/board.hpp"
 #include "parallel/server/silence.hpp"
 
@@ -23,7 +24,8 @@ struct ServerClient::Impl {
         worker(number),
         is_stop_requested(std::move(stop)),
         options(its_options),
-        held(static_cast<std::size_t>(its_roles.servers), -1) {
+        held(static_cast<std::size_t>(its_roles.servers), -1),
+        encoded(sizes.is_bf16 ? static_cast<std::size_t>(its_shards.parameters) : 0) {
     for (int s = 0; s < roles.servers; ++s) boards.emplace_back(roles, shards, s, sizes);
     generation = 1;
     put(offsetof(Report, generation), generation);
@@ -85,8 +87,8 @@ struct ServerClient::Impl {
   void for_pieces(int s, Values parameters, Values running, const Body& body);
   void get_shard(int s, std::size_t from, std::span<float> parameters, std::span<float> running);
   bool pull_shard(int s, std::span<float> parameters, std::span<float> running);
-  template <class Place>
-  void put_elements(const Range& elements, std::span<const float> values, const Place& place);
+  template <class Element, class Place>
+  void put_elements(const Range& elements, std::span<const Element> values, const Place& place);
   bool is_slot_free(std::uint64_t number);
   void wait_for_slot();
   std::vector<int> members_of_round();
@@ -98,7 +100,8 @@ struct ServerClient::Impl {
   std::function<bool()> is_stop_requested;
   ClientOptions options;
   std::vector<Board> boards;
-  std::vector<std::int64_t> held;  // version of every shard in the last pull
+  std::vector<std::int64_t> held;      // version of every shard in the last pull
+  std::vector<std::uint16_t> encoded;  // the gradient of the next commit as it is pushed, where that is bfloat16
   std::uint64_t generation = 0, beats = 0, commits = 0, order = 0;
   std::uint64_t round = 0;   // the task's; 0: a whole batch
   std::vector<int> members;  // of the round, asked for when first needed
@@ -230,24 +233,33 @@ void ServerClient::Impl::wait_for_slot() {
 }
 
 /// Starts copying elements of the model to where each server has its shard: at place(server's board).
-template <class Place>
-void ServerClient::Impl::put_elements(const Range& elements, std::span<const float> values, const Place& place) {
+template <class Element, class Place>
+void ServerClient::Impl::put_elements(const Range& elements, std::span<const Element> values, const Place& place) {
   MUSTER_CHECK_EQ(static_cast<std::int64_t>(values.size()), elements.size());
   wait_for_slot();
   for (int s = 0; s < roles.servers; ++s) {
     const Range shard = shards.ranges[static_cast<std::size_t>(s)];
     const Range piece{std::max(elements.begin, shard.begin), std::min(elements.end, shard.end)};
     if (piece.begin >= piece.end) continue;
-    const std::span<const float> cut =
+    const std::span<const Element> cut =
         values.subspan(static_cast<std::size_t>(piece.begin - elements.begin), static_cast<std::size_t>(piece.size()));
     window.put(std::as_bytes(cut), s,
-               place(board(s)) + static_cast<std::size_t>(piece.begin - shard.begin) * sizeof(float));
+               place(board(s)) + static_cast<std::size_t>(piece.begin - shard.begin) * sizeof(Element));
   }
 }
 
 void ServerClient::push(int part, const Range& elements, std::span<const float> values) {
   Impl& my = *impl_;
-  my.put_elements(elements, values, [&](const Board& board) { return board.slot(my.worker, my.commits + 1, part); });
+  const auto slot = [&](const Board& board) { return board.slot(my.worker, my.commits + 1, part); };
+  if (my.encoded.empty() || elements.begin >= my.shards.parameters) return my.put_elements(elements, values, slot);
+  MUSTER_CHECK(part == 0 && elements.end <= my.shards.parameters, "part {} up to {}", part, elements.end);
+  const auto rounded = std::span(my.encoded).subspan(static_cast<std::size_t>(elements.begin), values.size());
+  encode_bfloat16(values.data(), elements.size(), rounded.data());
+  my.put_elements(elements, std::span<const std::uint16_t>(rounded), slot);
+}
+
+void round_as_pushed(std::span<float> gradient) {
+  round_bfloat16(gradient.data(), static_cast<std::int64_t>(gradient.size()), gradient.data());
 }
 
 void ServerClient::push_pulled(std::span<const float> weights) {

@@ -57,6 +57,7 @@ struct ShardServer::Impl {
         board(its_roles, its_shards, number, sizes),
         coordinator(its_roles, its_shards, 0, sizes),
         optimizer(its_optimizer),
+        encoding(sizes.is_bf16 ? Encoding::bf16 : Encoding::fp32),
         threads(thread_number) {
     const Range range = its_shards.ranges[static_cast<std::size_t>(server)];
     elements = range.size();
@@ -134,6 +135,7 @@ struct ShardServer::Impl {
   int server;
   Board board, coordinator;
   const optim::Optimizer& optimizer;
+  Encoding encoding;  // of gradients in the slots
   int threads;
   std::vector<optim::ParamRun> blocks;
   std::int64_t elements = 0;
@@ -165,16 +167,16 @@ const SumOfShares& ShardServer::Impl::sum_of(std::int64_t grains, int contributo
   return sum;
 }
 
-/// The sum of the shares; a single one is read where it lies.
+/// The sum of the shares as floats; a single one is read where it lies.
 const float* ShardServer::Impl::gradient(const Update& update) {
   const SumOfShares& sum = sum_of(update.grains, static_cast<int>(update.from.size()));
   parts.clear();
   for (const SumOfShares::Operand& operand : sum.operands) {
     const Contribution& from = update.from[static_cast<std::size_t>(operand.contributor)];
-    parts.push_back({floats(board.slot(from.worker, from.commit, operand.part)).data(), Encoding::fp32});
+    parts.push_back({floats(board.slot(from.worker, from.commit, operand.part)).data(), encoding});
   }
   MUSTER_CHECK(!parts.empty(), "an update of {} contributors", update.from.size());
-  if (parts.size() == 1) return static_cast<const float*>(parts.front().data);
+  if (parts.size() == 1 && encoding == Encoding::fp32) return static_cast<const float*>(parts.front().data);
   if (update.is_summed) return summed.span().data();
   if (summed.span().empty()) summed = HostArray(elements);
   sum.tree.run(parts, trained, summed.span().data(), false, threads);

@@ -129,7 +129,15 @@ TEST(Errors, ServersWithoutAndWithTheirStrategy) {
   EXPECT_EQ(
       problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, lr_scaling: linear, wire: bf16}\n")
           .size(),
-      2u);
+      1u);
+  EXPECT_EQ(
+      problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, lock_step_until: 9, wire: bf16}\n"),
+      Lines{"c.yaml:10:78: parallel.wire: bf16 cannot go with parallel.lock_step_until: 9: shares of a batch are "
+            "pushed as fp32; use fp32"});
+  EXPECT_EQ(
+      problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, staleness: 0, wire: bf16}\n"),
+      Lines{"c.yaml:10:72: parallel.wire: bf16 cannot go with parallel.staleness: 0: shares of a batch are pushed "
+            "as fp32; use fp32"});
 }
 
 TEST(Errors, MissingAndExclusiveKeys) {

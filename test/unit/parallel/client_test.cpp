@@ -87,5 +87,46 @@ TEST(ServerClient, AServerThatNeverLeavesTimeForACopyIsAnError) {
   EXPECT_LT(link.tearing.torn, 1000 - 4) << "several tries";
 }
 
+/// Of 16 elements 12 are parameters, on a server that applies plain sgd at rate 1. 1 + 2^-9 lies half-way between two
+/// bfloat16 and goes to the even one below, 1 + 3 * 2^-9 to the one above; running values are pushed as they are.
+TEST(ServerClient, PushesInBfloat16) {
+  constexpr std::int64_t parameters = 12;
+  const auto session = comm::start_session({});
+  const Roles roles{1, 1, 0};
+  const std::vector<optim::ParamRun> runs{{"w", {0, parameters}, true}};
+  const Shards shards = cut_shards(parameters, elements - parameters, 1, false, runs);
+  WindowSizes sizes;
+  sizes.is_bf16 = true;
+  const Board board(roles, shards, 0, sizes);
+  const auto window = session->world().window(board.bytes(), comm::WindowKind::shared);
+  const auto optimizer = optim::make_optimizer({});
+  ShardServer server(*window, roles, shards, sizes, 0, *optimizer, runs, 1);
+  server.start(0, std::vector<float>(elements), {});
+  window->put_word(1, 0, board.order(0) + offsetof(Order, generation));
+  ServerClient client(*window, roles, shards, sizes, 0, [] { return false; }, {deadline_s, 0.01});
+  const float half = 1.0f / 512;
+  std::vector<float> gradient(parameters, 1 + half);
+  gradient[3] = -2.5f;
+  gradient[7] = 1 + 3 * half;
+  const std::vector<float> running(elements - parameters, 1 + half);
+  client.push(0, {0, 5}, std::span(gradient).first(5));
+  client.push(0, {5, parameters}, std::span(gradient).subspan(5));
+  client.push(0, {parameters, elements}, running);
+  client.commit({});
+  server.apply({{{0, 1}}, 1, 1.0, 1.0, false});
+  const auto* weights = reinterpret_cast<const float*>(window->mine().data() + board.version(1));
+  EXPECT_EQ(weights[0], -1.0f);
+  EXPECT_EQ(weights[3], 2.5f);
+  EXPECT_EQ(weights[7], -(1 + 4 * half));
+  EXPECT_EQ(weights[11], -1.0f);
+  for (std::int64_t i = parameters; i < elements; ++i) EXPECT_EQ(weights[i], 1 + half) << i;
+  const auto* bytes = reinterpret_cast<const std::uint16_t*>(window->mine().data() + board.slot(0, 1, 0));
+  EXPECT_EQ(bytes[0], 0x3f80u);
+  EXPECT_EQ(bytes[3], 0xc020u);
+  EXPECT_EQ(bytes[parameters], 0u) << "half the bytes, and nothing behind them";
+  round_as_pushed(gradient);
+  for (std::int64_t i = 0; i < parameters; ++i) EXPECT_EQ(gradient[static_cast<std::size_t>(i)], -weights[i]) << i;
+}
+
 }  // namespace
 }  // namespace muster::parallel

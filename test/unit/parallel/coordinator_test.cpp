@@ -23,7 +23,7 @@ struct Table {
   Roles roles{1, 2, 0};
   std::vector<optim::ParamRun> runs{{"w", {0, elements}, true}};
   Shards shards = cut_shards(elements, 0, 1, false, runs);
-  WindowSizes sizes{0, 2, 4, true};
+  WindowSizes sizes{0, 2, 4, false, true};
   Board board{roles, shards, 0, sizes};
   std::unique_ptr<comm::Window> window = session->world().window(board.bytes(), comm::WindowKind::shared);
   std::unique_ptr<optim::Optimizer> optimizer = optim::make_optimizer({});

@@ -56,6 +56,9 @@ struct ClientOptions {
   double beat_interval_s = 0.05;
 };
 
+/// What a push in bfloat16 makes of a gradient.
+void round_as_pushed(std::span<float> gradient);
+
 class ServerClient {
  public:
   /// worker: this one. is_stop_requested: polled in every wait and with every beat; reported to the coordinator.
@@ -79,7 +82,7 @@ class ServerClient {
 
   /// Starts copying a piece of the gradient, or of the new running values (elements behind the parameters), into this
   /// worker's slots: subtree `part` of its share. `values` stay as they are until commit(). The first push of a commit
-  /// waits for the slots. Throws VoidTask.
+  /// waits for the slots. Throws VoidTask. With WindowSizes::is_bf16 gradients are rounded to nearest even on the way.
   void push(int part, const Range& elements, std::span<const float> values);
   /// The same with the weights that the gradient was computed at, all of them: the servers compensate the delay.
   void push_pulled(std::span<const float> weights);
