@@ -67,13 +67,14 @@ run_ "$MUSTER" train mlp.yaml --set run.directory=board --set run.steps=1000 --s
 expect_exit 0
 expect_equal "$(find board -name 'events.out.tfevents.*' | wc -l)" 1
 if python3 -c 'import tensorboard' 2>/dev/null; then
-  run_ python3 - board <<'EOP'
+  cat >read.py <<'EOP'
 import sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 board = EventAccumulator(sys.argv[1])
 board.Reload()
 print([event.step for event in board.Scalars("train/loss")])
 EOP
+  run_ python3 read.py board
   expect_contains '[200, 400, 600, 800, 1000]'
 fi
 
