@@ -2,7 +2,9 @@
 #include "cli/command.hpp"
 #include "cli/session_command.hpp"
 
+#include <muster/base/error.hpp>
 #include <muster/config/config.hpp>
+#include <muster/train/checkpoint.hpp>
 #include <muster/train/loop.hpp>
 #include <muster/train/signals.hpp>
 #include <muster/train/together.hpp>
@@ -12,15 +14,31 @@
 namespace muster::cli {
 namespace po = boost::program_options;
 
+namespace {
+
+/// Rank 0 looks, since a network disk may show others something older. A run that was killed before its first
+/// checkpoint has nothing to lose.
+train::TrainFlags continue_flags(comm::Communicator& world, const std::string& run_directory) {
+  std::int64_t has_checkpoint = 0;
+  if (world.rank() == 0) has_checkpoint = train::list_checkpoints(run_directory).empty() ? 0 : 1;
+  world.all_reduce(std::span(&has_checkpoint, 1), comm::Reduction::max, "whether there is a checkpoint");
+  return {has_checkpoint != 0, has_checkpoint == 0};
+}
+
+}  // namespace
+
 int run_train(const std::vector<std::string>& words) {
   po::options_description flags("flags");
   flags.add_options()("set", po::value<std::vector<std::string>>()->composing(),
                       "key=value, overrides the file; may repeat")(
       "resume", "continue the run in its directory from its newest checkpoint")(
+      "continue", "resume where there is a checkpoint, else start anew: for jobs that are queued again")(
       "force", "replace an existing run of that directory");
   const Arguments arguments("train", {"CONFIG"}, flags, words);
   if (arguments.is_help()) return 0;
 
+  if (arguments.has("resume") + arguments.has("force") + arguments.has("continue") > 1)
+    fail(ExitCode::usage, "train: --resume, --force and --continue exclude each other");
   train::install_signal_handlers();
   std::string run_directory;
   return with_session(
@@ -30,7 +48,9 @@ int run_train(const std::vector<std::string>& words) {
           loaded = config::load(arguments.text("CONFIG"), {arguments.list("set"), true});
         });
         run_directory = loaded.config.run.directory;
-        return train::train(session, loaded, {arguments.has("resume"), arguments.has("force")});
+        train::TrainFlags train_flags{arguments.has("resume"), arguments.has("force")};
+        if (arguments.has("continue")) train_flags = continue_flags(session.world(), run_directory);
+        return train::train(session, loaded, train_flags);
       },
       [&] { return run_directory; });
 }
