@@ -38,7 +38,7 @@ ifneq ($(filter-out help clean deps check demo probe,$(or $(MAKECMDGOALS),all)),
 -include $(BUILD)/found.mk
 endif
 ifeq ($(CUDA)$(CUDA_FOUND),10)
-$(error CUDA=1 asks for the GPU plugin, but no CUDA was found when $(BUILD)/found.mk was made; if it is there now, delete that file)
+$(error CUDA=1 asks for the GPU plugin, but no CUDA was found when $(BUILD)/found.mk was made; if it is there now: make probe CUDA=1)
 endif
 $(BUILD)/found.mk: jobs/make/probe.sh
 	@mkdir -p $(@D)

@@ -36,16 +36,7 @@ Node write_every(const train::Every& every) {
 }  // namespace
 
 ConfigKey every_key(const std::string& path, train::Every& (*field)(Config&), const std::string& meaning) {
-  ConfigKey key;
-  key.facts.path = path;
-  key.facts.type = every_type;
-  key.facts.meaning = meaning;
-  key.set = [field](const Node& node, Config& config, const std::string& full, Reading& reading) {
-    if (const auto every = parse_every(node)) field(config) = *every;
-    else add_mismatch(node, every_type, full, reading);
-  };
-  key.get = [field](const Config& config) { return write_every(field(const_cast<Config&>(config))); };
-  return key;
+  return key_of(path, field, every_type, parse_every, write_every, meaning);
 }
 
 const std::vector<ConfigKey>& table() {

@@ -31,6 +31,23 @@ std::string section_meaning(const std::string& section);
 /// Keys of the design that this version does not honour, and keys given in a wrong section; "" for others.
 std::string hint_for(const std::string& path);
 
+/// A key of a type that is written as one word or a few. `type`: what messages say is expected; parse: nothing for what
+/// is none of it.
+template <class Value>
+ConfigKey key_of(const std::string& path, Value& (*field)(Config&), const char* type,
+                 std::optional<Value> (*parse)(const Node&), Node (*write)(const Value&), const std::string& meaning) {
+  ConfigKey key;
+  key.facts.path = path;
+  key.facts.type = type;
+  key.facts.meaning = meaning;
+  key.set = [=](const Node& node, Config& config, const std::string& full, Reading& reading) {
+    if (const auto value = parse(node)) field(config) = *value;
+    else add_mismatch(node, type, full, reading);
+  };
+  key.get = [=](const Config& config) { return write(field(const_cast<Config&>(config))); };
+  return key;
+}
+
 /// A duration, or auto, or never, as a key.
 ConfigKey wall_time_key(const std::string& path, train::WallTime& (*field)(Config&), const std::string& meaning);
 /// A length in steps or epochs as a key.

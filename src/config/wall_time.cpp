@@ -47,23 +47,15 @@ std::optional<train::WallTime> parse_wall_time(const Node& node) {
   return train::WallTime{false, *seconds};
 }
 
+Node write_wall_time(const train::WallTime& value) {
+  if (value.is_auto) return scalar("auto");
+  return scalar(value.seconds > 0 ? number_text(value.seconds) + " s" : "never");
+}
+
 }  // namespace
 
 ConfigKey wall_time_key(const std::string& path, train::WallTime& (*field)(Config&), const std::string& meaning) {
-  ConfigKey key;
-  key.facts.path = path;
-  key.facts.type = wall_time_type;
-  key.facts.meaning = meaning;
-  key.set = [field](const Node& node, Config& config, const std::string& full, Reading& reading) {
-    if (const auto read = parse_wall_time(node)) field(config) = *read;
-    else add_mismatch(node, wall_time_type, full, reading);
-  };
-  key.get = [field](const Config& config) {
-    const train::WallTime& value = field(const_cast<Config&>(config));
-    if (value.is_auto) return scalar("auto");
-    return scalar(value.seconds > 0 ? number_text(value.seconds) + " s" : "never");
-  };
-  return key;
+  return key_of(path, field, wall_time_type, parse_wall_time, write_wall_time, meaning);
 }
 
 }  // namespace muster::config

@@ -8,7 +8,8 @@
 #include <muster/comm/lifeline.hpp>
 #include <muster/comm/session.hpp>
 #include <muster/config/config.hpp>
-#include <muster/parallel/server/shards.hpp>
+#include <muster/parallel/server/roles.hpp>
+#include <muster/parallel/shards.hpp>
 #include <muster/train/assemble.hpp>
 #include <muster/train/loop.hpp>
 

@@ -1,6 +1,7 @@
 // Rank 0 of the parameter-server strategy: while it keeps its shard and coordinates (parallel/server), it looks after
 // the run as loop.cpp does for the synchronous strategies: the log, the metrics, the audit of every epoch, evaluations
 // and checkpoints at one version while the workers go on, the end.
+#include "train/async_audit.hpp"
 #include "train/async_interval.hpp"
 #include "train/record.hpp"
 #include "train/server.hpp"
@@ -23,7 +24,6 @@
 #include <chrono>
 #include <cmath>
 #include <future>
-#include <map>
 
 namespace muster::train {
 namespace {
@@ -38,8 +38,6 @@ class CoordinatedRun {
   void describe();
   void look();
   void take(const parallel::Applied& update);
-  void audit(const parallel::Applied& update);
-  void audit_resumed();
   void tell(const parallel::Attendance& event);
   void tell(const parallel::Evaluated& result);
   void report();
@@ -66,10 +64,10 @@ class CoordinatedRun {
   parallel::LeaseBook book_;
   optim::Schedule schedule_;
   parallel::Coordinator coordinator_;
+  AsyncAudit audit_;
   MetricsWriter metrics_;
   RecordWriter record_;
   AsyncInterval interval_;
-  std::map<std::int64_t, std::array<std::uint64_t, 3>> audits_;  // by epoch, until it is complete
   double lr_ = 0, last_loss_ = 0;
   std::int64_t step_ = 0;  // the version whose update was looked at last
   std::int64_t first_version_, evaluated_version_ = -1, saved_version_ = -1;
@@ -85,11 +83,6 @@ class CoordinatedRun {
 parallel::LeaseOptions lease_options(const Config& config) {
   const bool is_unbounded = config.parallel.staleness == parallel::unbounded;
   return {is_unbounded ? 0 : config.parallel.staleness, is_unbounded, config.parallel.longest_lease};
-}
-
-double state_bytes(ServerRank& server) {
-  return 4.0 * static_cast<double>(server.model.store->elements()) *
-         static_cast<double>(1 + server.model.optimizer_state.size());
 }
 
 std::string describe_staleness(const Config& config) {
@@ -122,20 +115,20 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
                     job_.lock_step_until(),
                     [this](int shares) { return grain_plan(config_, server_.model.network, shares, 0).grains; },
                     config_.optimizer.clip_norm}),
+      audit_(config_, data, first_open_, job_.done_beyond),
       metrics_(std::filesystem::path(config_.run.directory) / "metrics.jsonl",
                job_.flags.is_resumed ? job_.first_step : -1),
       first_version_(job_.first_step),
       last_save_(job_.first_step),
       last_evaluation_(job_.first_step),
-      stop_watcher_(config_.run.directory, end_of_time_s(config_.run.wall_time), guessed_save_s(state_bytes(server)),
-                    job_.flags.is_resumed) {
+      stop_watcher_(config_.run.directory, end_of_time_s(config_.run.wall_time),
+                    guessed_save_s(state_bytes(server.model)), job_.flags.is_resumed) {
   interval_.by_worker.resize(static_cast<std::size_t>(job_.roles.workers));
   step_ = job_.first_step;
   if (job_.flags.is_resumed) saved_version_ = job_.first_step;
   if (config_.parallel.record)
     record_ = RecordWriter(config_.run.directory, job_.first_step, job_.flags.is_resumed, job_.threads());
   if (metrics_.has_evaluation()) evaluated_version_ = job_.first_step;
-  audit_resumed();
 }
 
 ExitCode CoordinatedRun::run() {
@@ -211,36 +204,12 @@ void CoordinatedRun::take(const parallel::Applied& update) {
   set_error_step(update.version);
   step_ = update.version;
   interval_.add(update);
+  stop_watcher_.stepped(update.compute_s);  // leases are cut so that each lasts about as long as the slowest's batch
   record_.write(update);
-  audit(update);
+  audit_.add(update);
   if (!has_stepped_) log::info("first step  after {}", human_seconds(since_process_start_s()));
   has_stepped_ = true;
   if (is_due(data_.log_steps, update.version) || update.version == data_.total_steps) report();
-}
-
-/// Every sample of an epoch once: the sums that the workers report of what they used against the closed form.
-void CoordinatedRun::audit(const parallel::Applied& update) {
-  const std::int64_t epoch = update.batch / data_.steps_per_epoch;
-  auto& sums = audits_[epoch];
-  for (std::size_t i = 0; i < 3; ++i) sums[i] += update.index_sums[i];
-  if (sums[0] < static_cast<std::uint64_t>(data_.size)) return;
-  const auto expected = index_sums_of_epoch(data_.size);
-  if (sums != expected)
-    fail(ExitCode::internal,
-         "epoch {}: the workers together used {} samples of {}, check sums {} and {}, expected {} and {}: a sample was "
-         "missed or used twice",
-         epoch, sums[0], data_.size, sums[1], sums[2], expected[1], expected[2]);
-  audits_.erase(epoch);
-}
-
-/// What a resumed run had done of epochs that are not complete follows from the order of samples.
-void CoordinatedRun::audit_resumed() {
-  std::vector<std::int64_t> done = job_.done_beyond;
-  for (std::int64_t step = data_.first_step_of_epoch(first_open_); step < first_open_; ++step) done.push_back(step);
-  for (std::int64_t step : done) {
-    const auto sums = index_sums_of_step(config_, data_, step);
-    for (std::size_t i = 0; i < 3; ++i) audits_[step / data_.steps_per_epoch][i] += sums[i];
-  }
 }
 
 void CoordinatedRun::tell(const parallel::Attendance& event) {
@@ -378,14 +347,10 @@ void CoordinatedRun::start_save(const parallel::Snapshot& snapshot) {
   }
   saved_version_ = snapshot.version;
   saving_ = std::async(std::launch::async, [this, state = std::move(state)]() mutable {
-    CheckpointState full = gather_state(server_.model);
-    full.step = state.step;
-    full.sample_counter = state.sample_counter;
-    full.epoch = state.epoch;
-    full.audit = state.audit;
-    full.done_beyond = std::move(state.done_beyond);
-    full.sample_order = state.sample_order;
-    save_checkpoint(config_.run.directory, full, config_.checkpoint.keep);
+    CheckpointState tensors = gather_state(server_.model);
+    state.weights = std::move(tensors.weights);
+    state.optimizer = std::move(tensors.optimizer);
+    save_checkpoint(config_.run.directory, state, config_.checkpoint.keep);
   });
 }
 

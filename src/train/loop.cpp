@@ -132,10 +132,8 @@ void Run::start() {
            [&] { queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_.train), options); });
   together(world_, "wall time", [&] {
     if (!is_rank_0()) return;
-    const double bytes = 4.0 * static_cast<double>(replica_->store->elements()) *
-                         static_cast<double>(1 + replica_->optimizer_state.size());
     stop_watcher_ = std::make_unique<StopWatcher>(directory(), end_of_time_s(config_.run.wall_time),
-                                                  guessed_save_s(bytes), flags_.is_resumed);
+                                                  guessed_save_s(state_bytes(*replica_)), flags_.is_resumed);
   });
   describe();
   first_step_ = step_;

@@ -44,6 +44,7 @@ void install_signal_handlers() {
     MUSTER_CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, nullptr), 0);
     std::thread(take_signals).detach();
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then a failed write with a message, like a full disk
+    std::signal(SIGPIPE, SIG_IGN);  // nobody reads the terminal's lines any more: no reason to stop training
     return true;
   }();
   static_cast<void>(is_installed);

@@ -84,6 +84,11 @@ void refuse_unknown(const CheckpointState& state, const TrainableModel& model) {
 
 }  // namespace
 
+double state_bytes(const TrainableModel& model) {
+  return sizeof(float) * static_cast<double>(model.store->elements()) *
+         static_cast<double>(1 + model.optimizer_state.size());
+}
+
 void restore_state(const CheckpointState& state, TrainableModel& model) {
   refuse_unknown(state, model);
   restore_weights(state, model.network, *model.store);

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <ctime>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 namespace muster::train {
@@ -63,12 +65,15 @@ void StopWatcher::remove_stop_file() const {
 }
 
 void StopWatcher::watch(const std::stop_token& token) const {
-  while (!token.stop_requested()) {
+  std::mutex mutex;
+  std::condition_variable_any end;  // a run does not wait for the watcher's next look
+  std::unique_lock lock(mutex);
+  do {
     std::error_code error;
     if (std::filesystem::exists(stop_file_, error)) wish_to_stop(StopReason::file);
     if (now_s() + reserve().total_s() > end_s_) wish_to_stop(StopReason::wall_time);
-    std::this_thread::sleep_for(interval);
-  }
+    end.wait_for(lock, token, interval, [] { return false; });
+  } while (!token.stop_requested());
 }
 
 }  // namespace muster::train

@@ -167,6 +167,12 @@ run_ "$MUSTER" predict gpt-1 --prompt 'the qu' --tokens 5 --temperature 0
 expect_exit 0
 expect_equal "$(tail -n 1 <<<"$output")" "$(tail -n 1 <<<"$on_cpu")"
 
+case_ 'the check on a card passes, here on the emulation'
+run_ env GPU_PLUGIN="$emulation" SANITIZER=/nowhere BUILD="$(dirname "$(dirname "$emulation")")" bash "$MUSTER_SOURCE/test/cuda/check_gpu.sh"
+expect_exit 0
+expect_contains 'ok ops, losses and updates as ref'
+expect_contains 'ok learns the same as on the CPU'
+
 case_ 'the check on a card fails where there is none'
 run_ env EMULATION_DEVICES=0 GPU_PLUGIN="$emulation" BUILD="$(dirname "$(dirname "$emulation")")" bash "$MUSTER_SOURCE/test/cuda/check_gpu.sh"
 expect_exit 1

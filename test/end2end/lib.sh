@@ -65,6 +65,27 @@ _at_exit() {
 }
 trap _at_exit EXIT
 
+# endless_mlp_ NAME: the config of a small training that only a stop ends.
+endless_mlp_() {
+  cat <<EOC
+run: {name: $1, seed: 3, steps: 4000000, reproducible: bitwise}
+parallel: {lr_scaling: none, grains: 4, allow_oversubscribe: true}
+data: {synthetic: {samples: 300, classes: 3, shape: [8]}, batch: 20}
+model:
+  input: [8]
+  layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]
+  loss: softmax_cross_entropy
+optimizer: {momentum: {lr: 0.01}}
+checkpoint: {every: 100000000 steps, keep: 2}
+log: {every: 200 steps}
+EOC
+}
+# started_ RUN: waits until the run is in mid-training.
+started_() {
+  for _ in $(seq 200); do [ -s "$1/metrics.jsonl" ] && return; sleep 0.05; done
+  fail_case "the training in $1 did not start"
+}
+
 # rank_of RUN RANK: process of that rank of the job that trains in RUN
 rank_of() {
   local file

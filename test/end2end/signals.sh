@@ -2,23 +2,7 @@
 # Stopping and going on: signals save and exit 75, a second one ends at once; --resume and --force; damaged checkpoints.
 source "$(dirname "$0")/lib.sh"
 
-cat >mlp.yaml <<'EOC'
-run: {name: signals, seed: 3, steps: 4000000, reproducible: bitwise}
-parallel: {lr_scaling: none, grains: 4, allow_oversubscribe: true}
-data: {synthetic: {samples: 300, classes: 3, shape: [8]}, batch: 20}
-model:
-  input: [8]
-  layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]
-  loss: softmax_cross_entropy
-optimizer: {momentum: {lr: 0.01}}
-checkpoint: {every: 100000000 steps, keep: 2}
-log: {every: 200 steps}
-EOC
-
-started_() { # RUN: waits until the run is in mid-training
-  for _ in $(seq 200); do [ -s "$1/metrics.jsonl" ] && return; sleep 0.05; done
-  fail_case "the training in $1 did not start"
-}
+endless_mlp_ signals >mlp.yaml
 
 for signal in TERM USR1 HUP INT; do
   case_ "SIG$signal: saved, exit code 75"
@@ -45,6 +29,11 @@ wait "$process"
 exit_code=$? output=$(cat log)
 expect_exit 75
 expect_contains 'SIGTERM'
+
+case_ 'nobody reads the lines any more: the training goes on to its end'
+"$MUSTER" train mlp.yaml --set run.directory=unread --set run.steps=2000 2>&1 | head -n 1 >first_line
+expect_true test -s first_line
+expect_file unread/checkpoints/step-00002000/weights.safetensors
 
 # Nearly all the time goes into evaluations, or into checkpoints: a signal comes in the middle of one.
 for busy in 'eval.every=1 step' 'checkpoint.every=1 step'; do

@@ -3,26 +3,11 @@
 # says whether to start again, and what goes on from there equals a run that was never stopped.
 source "$(dirname "$0")/lib.sh"
 
-cat >mlp.yaml <<'EOC'
-run: {name: wall, seed: 3, steps: 4000000, reproducible: bitwise}
-parallel: {lr_scaling: none, grains: 4, allow_oversubscribe: true}
-data: {synthetic: {samples: 300, classes: 3, shape: [8]}, batch: 20}
-model:
-  input: [8]
-  layers: [{dense: {units: 16, activation: relu}}, {dense: {units: 3}}]
-  loss: softmax_cross_entropy
-optimizer: {momentum: {lr: 0.01}}
-checkpoint: {every: 100000000 steps, keep: 2}
-log: {every: 200 steps}
-EOC
+endless_mlp_ wall >mlp.yaml
 servers=(--set parallel.strategy=parameter_server --set parallel.servers=1 --set parallel.staleness=2 --set parallel.lr_scaling=none
   --set run.reproducible=fast --set parallel.grains=auto)
 
 newest_step() { basename "$(find "$1/checkpoints" -name 'step-*' | sort | tail -n 1)" | sed 's/step-0*//'; }
-started_() { # RUN: waits until the run is in mid-training
-  for _ in $(seq 200); do [ -s "$1/metrics.jsonl" ] && return; sleep 0.05; done
-  fail_case "the training in $1 did not start"
-}
 # What training wrote, without the figures that a clock measures.
 losses() { grep -v '"split"' "$1/metrics.jsonl" | sed -E 's/.*("step":[0-9]+).*/\1 &/; s/"(samples_per_s|exposed_comm|input_stall|step_ms_p20|step_ms_median)":[^,}]*,?//g'; }
 

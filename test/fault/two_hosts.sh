@@ -23,8 +23,9 @@ EOC
 start_() {
   local run=$1
   shift
+  : >log   # appended to, by us too
   on_host h1 bash "$MUSTER_SOURCE/jobs/mpirun/muster-run" -n 4 --host h1:2,h2:2 "${host_flags[@]}" -- \
-    train "$PWD/two.yaml" --set run.directory="$PWD/$run" "$@" >log 2>&1 &
+    train "$PWD/two.yaml" --set run.directory="$PWD/$run" "$@" >>log 2>&1 &
   job=$!
   for _ in $(seq 400); do [ -s "$run/metrics.jsonl" ] && return; sleep 0.05; done
   fail_case "the training in $run did not start: $(tail -n 5 log)"
@@ -40,11 +41,13 @@ await_() {
   wait "$job"
   exit_code=$? output=$(cat log)
 }
+# until_ PATTERN [MARK]: waits for a line of the log, one after the mark
 until_() {
-  for _ in $(seq 600); do grep -qE "$1" log && return; sleep 0.1; done
-  fail_case "the log never said '$1'"
+  for _ in $(seq 600); do sed -n "/${2:-^}/,\$p" log | grep -qE "$1" && return; sleep 0.1; done
+  fail_case "the log never said '$1'${2:+ after '$2'}"
 }
 same_bits_() {
+  [ ${#_whys[@]} -eq 0 ] || return  # the training's own output tells more
   run_ "$MUSTER" replay "$1"
   expect_exit 0
   expect_contains 'equal to the bit'
@@ -87,7 +90,8 @@ until_ 'worker 2 .*is gone'
 link_up h2
 until_ 'worker 1 .*is back'
 until_ 'worker 2 .*is back'
-until_ 'shares [1-9][0-9]*/[1-9][0-9]*/[1-9][0-9]* %$'
+echo 'both are back' >>log
+until_ 'shares [1-9][0-9]*/[1-9][0-9]*/[1-9][0-9]* %$' 'both are back'
 kill -USR1 "$(rank_of "$PWD/link" 1)"
 await_
 expect_exit 75

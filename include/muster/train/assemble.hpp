@@ -4,7 +4,7 @@
 
 #include <muster/comm/communicator.hpp>
 #include <muster/model/network.hpp>
-#include <muster/parallel/server/shards.hpp>
+#include <muster/parallel/shards.hpp>
 #include <muster/train/options.hpp>
 #include <muster/train/step.hpp>
 

@@ -21,7 +21,8 @@ void wish_to_stop(StopReason reason);
 StopReason stop_reason();
 /// Forgets what was wished, not a signal.
 void clear_stop_wish();
-/// "SIGTERM", "the stop file", "the wall time", ... : who stopped the run.
+/// How the run was stopped, as the end of a sentence: the signal's name, "by the stop file", "before the wall time is
+/// over".
 std::string describe_stop(StopReason reason);
 /// "SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP" or "".
 const char* stop_signal_name();

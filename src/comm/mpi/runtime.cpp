@@ -2,6 +2,7 @@
 
 #include "comm/mpi/blocking_guard.hpp"
 #include "comm/mpi/check.hpp"
+#include "comm/mpi/lost_peers.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
@@ -77,6 +78,7 @@ Runtime::Runtime(const SessionOptions& options, const LaunchFacts& from_environm
   spare_network_probe();
   const BlockingGuard guard("MPI_Init", deadline_s_);
   start_mpi();
+  outlive_lost_peers();
   MUSTER_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &world_));
   MUSTER_MPI(MPI_Comm_dup(world_, &questions_));
   MUSTER_MPI(MPI_Comm_rank(world_, &rank_));

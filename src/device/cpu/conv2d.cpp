@@ -1,4 +1,3 @@
-// 2-D convolution on oneDNN, with bias and activation fused where the library can.
 // 2-D convolution by oneDNN's direct kernels: quick to make and never far from the best. Winograd's, slow to make and
 // only sometimes faster, are tried where `device.tune` asks for it.
 #include "device/cpu/tuning.hpp"
@@ -6,6 +5,22 @@
 
 namespace muster::device::cpu {
 namespace {
+
+using Formats = std::vector<std::pair<memory::desc, memory::desc>>;
+
+/// The primitive for the first pair of formats that the library has a real kernel for; where it knows nothing better
+/// than its plain loops (hundreds of times slower: AVX2 and one input channel), the last that it can do at all.
+template <class Make>
+auto first_kernel(Make make_desc, const Formats& formats) {
+  for (std::size_t i = 0; i + 1 < formats.size(); ++i) {
+    try {
+      const auto desc = make_desc(formats[i]);
+      if (!std::string(desc.impl_info_str()).starts_with("ref")) return desc;
+    } catch (const dnnl::error&) {
+    }
+  }
+  return make_desc(formats.back());
+}
 
 class Conv2d : public WeightedOp {
  public:
@@ -55,46 +70,47 @@ class Conv2d : public WeightedOp {
     p.output = forward.dst_desc();
     p.implementation = forward.impl_info_str();
     output_ = tensor_of(output_shape_, p.output, output);
-    if (request_.is_training) make_backward(input, weight, bias, bias_or_none, window, direct);
+    if (request_.is_training) make_backward(input, weight, output, bias, bias_or_none, window, direct);
   }
 
-  void make_backward(const memory::dims& input, const memory::dims& weight, const memory::desc& bias,
-                     const memory::desc* bias_or_none, const Window& window,
+  void make_backward(const memory::dims& input, const memory::dims& weight, const memory::dims& output,
+                     const memory::desc& bias, const memory::desc* bias_or_none, const Window& window,
                      const dnnl::convolution_forward::primitive_desc& forward) {
     WeightedPrimitives& p = primitives_;
-    const auto make_weights = [&](algorithm kernel) {
-      return convolution_backward_weights(engine(), user_scratchpad(), kernel, p.source, any_desc(weight), bias_or_none,
-                                          p.output, window, forward);
+    const auto make_weights = [&](algorithm kernel, const memory::desc& source, const memory::desc& output_grad) {
+      return convolution_backward_weights(engine(), user_scratchpad(), kernel, source, any_desc(weight), bias_or_none,
+                                          output_grad, window, forward);
     };
-    const auto weights =
-        tuned<dnnl::convolution_backward_weights>(make_weights(algorithm::convolution_direct), make_weights,
-                                                  [&](const auto& d) {
-                                                    return Arguments{{DNNL_ARG_SRC, d.src_desc()},
-                                                                     {DNNL_ARG_DIFF_DST, d.diff_dst_desc()},
-                                                                     {DNNL_ARG_DIFF_WEIGHTS, d.diff_weights_desc()},
-                                                                     {DNNL_ARG_DIFF_BIAS, bias}};
-                                                  },
-                                                  {DNNL_ARG_DIFF_WEIGHTS});
+    const auto direct_weights = first_kernel(
+        [&](const auto& formats) { return make_weights(algorithm::convolution_direct, formats.first, formats.second); },
+        {{p.source, p.output}, {any_desc(input), any_desc(output)}});
+    p.weights_source = direct_weights.src_desc();
+    p.weights_output_grad = direct_weights.diff_dst_desc();
+    const auto weights = tuned<dnnl::convolution_backward_weights>(
+        direct_weights, [&](algorithm kernel) { return make_weights(kernel, p.weights_source, p.weights_output_grad); },
+        [&](const auto& d) {
+          return Arguments{{DNNL_ARG_SRC, d.src_desc()},
+                           {DNNL_ARG_DIFF_DST, d.diff_dst_desc()},
+                           {DNNL_ARG_DIFF_WEIGHTS, d.diff_weights_desc()},
+                           {DNNL_ARG_DIFF_BIAS, bias}};
+        },
+        {DNNL_ARG_DIFF_WEIGHTS});
     p.backward_weights = BoundPrimitive(dnnl::convolution_backward_weights(weights), weights);
     p.weight_grad = weights.diff_weights_desc();
+    p.implementation += fmt::format(", weights {}", weights.impl_info_str());
     if (!may_want_grad()) return;
 
-    const auto make_data = [&](algorithm kernel, const memory::desc& data_grad) {
-      return convolution_backward_data(engine(), user_scratchpad(), kernel, data_grad, any_desc(weight), p.output,
+    const auto make_data = [&](algorithm kernel, const memory::desc& data_grad, const memory::desc& output_grad) {
+      return convolution_backward_data(engine(), user_scratchpad(), kernel, data_grad, any_desc(weight), output_grad,
                                        window, forward);
     };
-    const auto direct = [&] {
-      // Best: written in the layout of the input itself; but not by a kernel that knows no better than plain loops.
-      const memory::desc given = desc_of(request_.inputs[0]);
-      try {
-        const auto desc = make_data(algorithm::convolution_direct, given);
-        if (!std::string(desc.impl_info_str()).starts_with("ref")) return desc;
-      } catch (const dnnl::error&) {
-      }
-      return make_data(algorithm::convolution_direct, any_desc(input));
-    }();
+    // Best: written in the layout of the input itself.
+    const auto direct = first_kernel(
+        [&](const auto& formats) { return make_data(algorithm::convolution_direct, formats.first, formats.second); },
+        {{desc_of(request_.inputs[0]), p.output}, {any_desc(input), p.output}, {any_desc(input), any_desc(output)}});
+    p.data_output_grad = direct.diff_dst_desc();
     const auto data = tuned<dnnl::convolution_backward_data>(
-        direct, [&](algorithm kernel) { return make_data(kernel, direct.diff_src_desc()); },
+        direct, [&](algorithm kernel) { return make_data(kernel, direct.diff_src_desc(), p.data_output_grad); },
         [&](const auto& d) {
           return Arguments{{DNNL_ARG_DIFF_SRC, d.diff_src_desc()},
                            {DNNL_ARG_DIFF_DST, d.diff_dst_desc()},
@@ -102,6 +118,7 @@ class Conv2d : public WeightedOp {
         },
         {DNNL_ARG_DIFF_SRC});
     p.backward_data = BoundPrimitive(dnnl::convolution_backward_data(data), data);
+    p.implementation += fmt::format(", data {}", data.impl_info_str());
     p.data_weights = data.weights_desc();
     p.data_grad = data.diff_src_desc();
   }

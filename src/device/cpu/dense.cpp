@@ -44,6 +44,8 @@ class Dense : public WeightedOp {
                                                         bias_or_none, output, forward);
     p.backward_weights = BoundPrimitive(dnnl::inner_product_backward_weights(weights), weights);
     p.weight_grad = weights.diff_weights_desc();
+    p.weights_source = p.source;
+    p.weights_output_grad = p.data_output_grad = output;
     if (!may_want_grad()) return;
     const auto data = [&] {
       try {

@@ -11,12 +11,15 @@ namespace muster::device::cpu {
 /// The primitives of one op; Traits gives their types.
 struct WeightedPrimitives {
   BoundPrimitive forward, backward_data, backward_weights;
-  memory::desc source;  ///< what forward and backward_weights read
+  memory::desc source;  ///< what forward reads
   memory::desc forward_weights;
   memory::desc data_weights;  ///< what backward_data reads
   memory::desc weight_grad;   ///< what backward_weights writes
   memory::desc data_grad;     ///< what backward_data writes
   memory::desc output;
+  /// What backward_weights reads; source and output wherever a kernel of the library takes them.
+  memory::desc weights_source, weights_output_grad;
+  memory::desc data_output_grad;  ///< what backward_data reads
   std::string implementation;
 };
 
@@ -38,9 +41,13 @@ class WeightedOp : public CpuOp {
   WeightedPrimitives primitives_;
 
  private:
+  const void* through(Reorder& reorder, const void* from, std::size_t scratch_at, void* scratchpad);
+
   Reorder source_, forward_weights_, data_weights_, weight_grad_, data_grad_;
+  Reorder weights_source_, weights_output_grad_, data_output_grad_;
   std::size_t source_at_ = 0;  // in saved (training) or scratch
   std::size_t forward_weights_at_ = 0, data_weights_at_ = 0, weight_grad_at_ = 0, data_grad_at_ = 0, scratchpad_at_ = 0;
+  std::size_t weights_source_at_ = 0, weights_output_grad_at_ = 0, data_output_grad_at_ = 0;
   memory::desc param_desc_, bias_desc_;
 };
 

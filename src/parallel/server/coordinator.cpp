@@ -163,7 +163,7 @@ void Coordinator::Impl::decide(int w, std::uint64_t number) {
     book.commit(w, batch);
     const double rate = lr(server.version(), server.version() - event.base);
     log_update({{{w, number}}, 1, std::bit_cast<double>(commit.grad_scale), rate, false});
-    book.set_seconds_per_batch(w, static_cast<double>(commit.compute_us) * 1e-6);
+    book.set_seconds_per_batch(w, event.compute_s);
   }
   desk.decide(w, number, event.is_finite);
   applied.push_back(std::move(event));

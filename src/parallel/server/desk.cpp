@@ -1,5 +1,7 @@
 #include "parallel/server/desk.hpp"
 
+#include <algorithm>
+
 namespace muster::parallel {
 
 void add_share(Applied& sum, int worker, const Commit& commit) {
@@ -8,6 +10,7 @@ void add_share(Applied& sum, int worker, const Commit& commit) {
   sum.loss_units += static_cast<std::int64_t>(commit.loss_units);
   sum.correct += static_cast<std::int64_t>(commit.correct);
   sum.top_k_correct += static_cast<std::int64_t>(commit.top_k_correct);
+  sum.compute_s = std::max(sum.compute_s, static_cast<double>(commit.compute_us) * 1e-6);
   for (std::size_t i = 0; i < sum.index_sums.size(); ++i) sum.index_sums[i] += commit.index_sums[i];
 }
 

@@ -3,11 +3,15 @@
 
 #include <muster/base/error.hpp>
 
+#include <unistd.h>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
 MUSTER_RANKS(LateRank, 2, 3, 4);
 MUSTER_RANKS(FailingCall, 1, 2, 3, 4);
+MUSTER_RANKS(LostPeer, 1, 2);
 MUSTER_RANKS(Launch, 1, 2, 4);
 
 namespace muster::comm {
@@ -114,6 +118,17 @@ TEST(LateRank, IsNamedByAFlag) {
   });
   EXPECT_TRUE(has(message, "'a flag in shared memory'")) << message;
   EXPECT_TRUE(has(message, "absent: rank 1 on")) << message;
+}
+
+// As a message over TCP does when the other side is killed at that moment; no signal may end this process.
+TEST(LostPeer, WhoseConnectionIsWrittenToEndsNobody) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  close(ends[0]);
+  errno = 0;
+  EXPECT_EQ(write(ends[1], "x", 1), -1);
+  EXPECT_EQ(errno, EPIPE);
+  close(ends[1]);
 }
 
 TEST(FailingCall, IsReportedWithItsExpression) {

@@ -113,6 +113,20 @@ TEST(CpuAgainstRef, Conv2dOfUnevenWindows) {
   compare({"conv depthwise", depthwise, {{2, 16, 6, 6}}});
 }
 
+// The library's plain loops are hundreds of times slower; it falls back on them where a format it is given suits none
+// of its kernels (one input channel, AVX2: the gradient of the weights).
+TEST(CpuAgainstRef, NoPassOfACommonConvolutionRunsOnPlainLoops) {
+  const auto cpu = backend_named("cpu");
+  for (const std::int64_t channels : {1, 3, 16, 32, 64})
+    for (const std::int64_t filters : {16, 32, 64})
+      for (const std::int64_t stride : {1, 2}) {
+        const Case c{"", conv(filters, 3, stride, 1), {{8, channels, 14, 14}}};
+        Runner runner(*cpu, c, layouts(c, Format::plain, Format::plain));
+        EXPECT_EQ(runner.op().implementation().find("ref"), std::string::npos)
+            << channels << " -> " << filters << " stride " << stride << ": " << runner.op().implementation();
+      }
+}
+
 Pool2dSpec pool(Pool2dSpec::Kind kind, std::int64_t kernel, std::int64_t stride,
                 std::array<std::int64_t, 4> padding = {0, 0, 0, 0}) {
   Pool2dSpec spec;

@@ -31,6 +31,7 @@ struct Table {
   LeaseBook book{{0, 4}, {}, 2, {0, true, 1}};
   Coordinator coordinator;
   std::array<std::uint64_t, 2> beats{};
+  std::uint64_t compute_us = 0;  // of the commits to come
 
   explicit Table(std::int64_t lock_step_until = 0, double clip_norm = 0, bool keeps_all = false, double stale_rate = 1)
       : coordinator(*window, roles, shards, sizes, server, book,
@@ -59,6 +60,7 @@ struct Table {
     record.generation = generation;
     record.batch = batch;
     record.rows = 1;
+    record.compute_us = compute_us;
     record.grad_scale = std::bit_cast<std::uint64_t>(1.0);
     record.is_finite = is_finite ? 1 : 0;
     std::memcpy(window->mine().data() + board.report(worker) + offsetof(Report, commit) +
@@ -234,16 +236,19 @@ TEST(Coordinator, ARoundMakesOneUpdateOfAllShares) {
     EXPECT_EQ(t.order(w, offsetof(Order, replica)), static_cast<std::uint64_t>(w));
     EXPECT_EQ(t.order(w, offsetof(Order, running_round)), 1u);
   }
+  t.compute_us = 500'000;
   t.commit(1, 1, 1, 0, true, 1, {10.0f, 100.0f});
   t.coordinator.poll();
   EXPECT_TRUE(t.coordinator.applied().empty()) << "a share is missing";
   EXPECT_EQ(t.order(1, offsetof(Order, handled)), 0u);
+  t.compute_us = 250'000;
   t.commit(0, 1, 1, 0, true, 1, {1.0f, 5000.0f});
   t.coordinator.poll();
   ASSERT_EQ(t.coordinator.applied().size(), 1u);
   const Applied& update = t.coordinator.applied()[0];
   EXPECT_EQ(update.shares.size(), 2u);
   EXPECT_EQ(update.rows, 2);
+  EXPECT_EQ(update.compute_s, 0.5) << "the slower one's";
   EXPECT_EQ(update.version, 1);
   EXPECT_EQ(t.book.committed(), 1);
   const auto* weights = reinterpret_cast<const float*>(t.window->mine().data() + t.board.version(1));

@@ -1,5 +1,5 @@
 // How the model is cut over the servers.
-#include <muster/parallel/server/shards.hpp>
+#include <muster/parallel/shards.hpp>
 
 #include <gtest/gtest.h>
 

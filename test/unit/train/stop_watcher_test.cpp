@@ -57,6 +57,12 @@ TEST(StopWatcher, AWishEndsWithItsRun) {
   EXPECT_FALSE(is_stop_requested());
 }
 
+TEST(StopWatcher, ARunThatEndsDoesNotWaitForTheNextLook) {
+  const Stopwatch watch;
+  for (int i = 0; i < 20; ++i) const StopWatcher watcher("nowhere", never, 0, true);
+  EXPECT_LT(watch.elapsed_s(), 20 * 0.2 / 2) << "looks are 0.2 s apart";
+}
+
 TEST(StopWatcher, TheFileStopsAResumedRunAndIsRemovedForANewOne) {
   clear_stop_request();
   const auto run = std::filesystem::temp_directory_path() / "stop_watcher_test";

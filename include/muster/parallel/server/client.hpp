@@ -9,7 +9,8 @@
 #pragma once
 
 #include <muster/comm/window.hpp>
-#include <muster/parallel/server/shards.hpp>
+#include <muster/parallel/server/roles.hpp>
+#include <muster/parallel/shards.hpp>
 
 #include <array>
 #include <cstdint>

@@ -41,6 +41,7 @@ struct Applied {
   std::int64_t rows = 0;
   std::int64_t loss_units = 0;
   std::int64_t correct = 0, top_k_correct = 0;
+  double compute_s = 0;   ///< what the worker took for it; the slowest's share
   bool is_finite = true;  ///< false: nothing was applied, the run is to end
   std::array<std::uint64_t, 3> index_sums{};
 };

@@ -5,7 +5,8 @@
 
 #include <muster/comm/window.hpp>
 #include <muster/optim/optimizer.hpp>
-#include <muster/parallel/server/shards.hpp>
+#include <muster/parallel/server/roles.hpp>
+#include <muster/parallel/shards.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -1,4 +1,4 @@
-#include <muster/parallel/server/shards.hpp>
+#include <muster/parallel/shards.hpp>
 
 #include <muster/base/check.hpp>
 
@@ -29,17 +29,17 @@ double Shards::imbalance() const {
   return mean > 0 ? static_cast<double>(largest()) / mean : 1.0;
 }
 
-Shards cut_shards(std::int64_t parameters, std::int64_t running, int servers, bool whole_parameters,
+Shards cut_shards(std::int64_t parameters, std::int64_t running, int owners, bool whole_parameters,
                   const std::vector<optim::ParamRun>& runs, std::int64_t granule) {
-  MUSTER_CHECK(servers > 0 && parameters >= 0 && running >= 0, "{} servers, {} + {} elements", servers, parameters,
+  MUSTER_CHECK(owners > 0 && parameters >= 0 && running >= 0, "{} owners, {} + {} elements", owners, parameters,
                running);
   Shards shards{parameters, running, {}};
   const std::int64_t total = parameters + running;
   std::int64_t begin = 0;
-  for (int s = 0; s < servers; ++s) {
+  for (int s = 0; s < owners; ++s) {
     std::int64_t end = total;
-    if (s + 1 < servers) {
-      end = (total * (s + 1) / servers + granule / 2) / granule * granule;
+    if (s + 1 < owners) {
+      end = (total * (s + 1) / owners + granule / 2) / granule * granule;
       if (whole_parameters && end < parameters) end = nearest_boundary(end, runs);
       end = std::clamp(end, begin, total);
     }
