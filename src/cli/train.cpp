@@ -4,7 +4,6 @@
 
 #include <muster/base/error.hpp>
 #include <muster/config/config.hpp>
-#include <muster/train/checkpoint.hpp>
 #include <muster/train/loop.hpp>
 #include <muster/train/signals.hpp>
 #include <muster/train/together.hpp>
@@ -13,19 +12,6 @@
 
 namespace muster::cli {
 namespace po = boost::program_options;
-
-namespace {
-
-/// Rank 0 looks, since a network disk may show others something older. A run that was killed before its first
-/// checkpoint has nothing to lose.
-train::TrainFlags continue_flags(comm::Communicator& world, const std::string& run_directory) {
-  std::int64_t has_checkpoint = 0;
-  if (world.rank() == 0) has_checkpoint = train::list_checkpoints(run_directory).empty() ? 0 : 1;
-  world.all_reduce(std::span(&has_checkpoint, 1), comm::Reduction::max, "whether there is a checkpoint");
-  return {has_checkpoint != 0, has_checkpoint == 0};
-}
-
-}  // namespace
 
 int run_train(const std::vector<std::string>& words) {
   po::options_description flags("flags");
@@ -49,7 +35,7 @@ int run_train(const std::vector<std::string>& words) {
         });
         run_directory = loaded.config.run.directory;
         train::TrainFlags train_flags{arguments.has("resume"), arguments.has("force")};
-        if (arguments.has("continue")) train_flags = continue_flags(session.world(), run_directory);
+        if (arguments.has("continue")) train_flags = train::continue_flags(session.world(), run_directory);
         return train::train(session, loaded, train_flags);
       },
       [&] { return run_directory; });

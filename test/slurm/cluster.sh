@@ -101,6 +101,6 @@ EOC
   echo 'PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP' >>"$SLURM_CONF"
 }
 
-_job_field() { scontrol show job "$1" --oneliner | grep -oE " $2=[^ ]*" | head -n 1 | sed "s/ $2=//"; }
+_job_field() { scontrol show job "$1" --oneliner | grep -oE "(^| )$2=[^ ]*" | head -n 1 | sed "s/.*=//"; }
 job_state() { _job_field "$1" JobState; }
 job_code() { _job_field "$1" ExitCode | sed 's/:.*//'; }

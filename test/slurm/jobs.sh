@@ -24,7 +24,7 @@ await_() {
     fi
     sleep 0.1
   done
-  output=$(cat "slurm-$1.out" 2>&1)
+  output=$(cat "slurm-$(_job_field "$1" JobId).out" 2>&1)
 }
 ended_() { # JOB CODE
   await_ "$1" "$([ "$2" -eq 0 ] && echo COMPLETED || echo FAILED)"
@@ -67,9 +67,21 @@ ended_ "$job" 0
 expect_contains 'done        200 steps'
 expect_match 'rank 3 +worker 1 on n[1-4]'
 
-for script in one_node many_nodes parameter_servers requeue; do
+case_ 'a job array shares the trials of one sweep'
+cp endless.yaml sweep.yaml
+echo 'sweep: {metric: loss, keys: {optimizer.lr: [0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08]}}' >>sweep.yaml
+submit_ --array=1-2 jobs/slurm/sweep.sbatch sweep.yaml --set run.steps=2000 --set run.directory=sweep
+for task in 1 2; do
+  await_ "${job}_$task" COMPLETED
+  expect_equal "$(job_code "${job}_$task")" 0 'exit code of the job'
+done
+output=$(cat slurm-*.out | grep -E 'trial +[0-9]+ +done')
+expect_equal "$(wc -l <<<"$output")" 8 'trials run'
+expect_equal "$(grep -c ',done,' sweep/trials.csv)" 8 'trials in the account'
+
+for script in one_node many_nodes parameter_servers requeue sweep; do
   case_ "$script: muster's exit code is the job's"
-  submit_ jobs/slurm/$script.sbatch endless.yaml --set run.sede=4
+  submit_ jobs/slurm/$script.sbatch "$([ $script = sweep ] && echo sweep || echo endless).yaml" --set run.sede=4
   ended_ "$job" 2
   expect_contains "did you mean 'seed'"
 done
