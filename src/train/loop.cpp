@@ -326,6 +326,13 @@ void Run::diverged(const std::string& how) {
 
 }  // namespace
 
+TrainFlags continue_flags(comm::Communicator& world, const std::string& run_directory) {
+  std::int64_t has_checkpoint = 0;
+  if (world.rank() == 0) has_checkpoint = list_checkpoints(run_directory).empty() ? 0 : 1;
+  world.all_reduce(std::span(&has_checkpoint, 1), comm::Reduction::max, "whether there is a checkpoint");
+  return {has_checkpoint != 0, has_checkpoint == 0};
+}
+
 ExitCode train(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags) {
   if (loaded.config.parallel.strategy == "parameter_server") return train_async(session, loaded, flags);
   Run run(session, loaded, flags);
