@@ -119,7 +119,7 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
                     config_.optimizer.clip_norm, config_.parallel.delay_compensation}),
       audit_(config_, data, first_open_, job_.done_beyond),
       metrics_(std::filesystem::path(config_.run.directory) / "metrics.jsonl",
-               job_.flags.is_resumed ? job_.first_step : -1),
+               job_.flags.is_resumed ? job_.first_step : -1, config_.log.tensorboard),
       first_step_(job_.first_step),
       last_save_(job_.first_step),
       last_evaluation_(job_.first_step),

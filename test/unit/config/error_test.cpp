@@ -67,7 +67,8 @@ TEST(Errors, WhatThisVersionDoesNotHonour) {
   EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2, tensor: 4}}\n"),
             (Lines{"c.yaml:10:29: parallel.grid.pipeline: more than 1 is not available in this version",
                    "c.yaml:10:40: parallel.grid.tensor: more than 1 is not available in this version"}));
-  EXPECT_EQ(problems_of(minimal + "sweep: {}\n"), Lines{"c.yaml:10:1: sweep: not available in this version"});
+  EXPECT_EQ(problems_of(minimal + "sweep: {}\n"),
+            Lines{"c.yaml:10:1: sweep: describes many runs: start them with muster sweep"});
 }
 
 TEST(Errors, ServersWithoutAndWithTheirStrategy) {
