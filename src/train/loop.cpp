@@ -115,7 +115,8 @@ void Run::start() {
     if (is_rank_0()) write_file_atomic(directory() / "config.yaml", loaded_.effective_yaml);
   });
   together(world_, "metrics file", [&] {
-    if (is_rank_0()) metrics_ = MetricsWriter(directory() / "metrics.jsonl", flags_.is_resumed ? step_ : -1);
+    if (is_rank_0())
+      metrics_ = MetricsWriter(directory() / "metrics.jsonl", flags_.is_resumed ? step_ : -1, config_.log.tensorboard);
   });
   std::int64_t has_evaluation = metrics_.has_evaluation() ? 1 : 0;
   world_.all_reduce(std::span(&has_evaluation, 1), comm::Reduction::max, "evaluations so far");
