@@ -91,14 +91,14 @@ submit_ jobs/slurm/requeue.sbatch endless.yaml "${across[@]}" --set run.director
 until_step_ chain 0
 scancel --signal=USR1 --batch "$job"
 await_ "$job" PENDING
-expect_match 'stopped +SIGUSR1 after step [0-9]+, state saved'
+expect_match "stopped +(SIGUSR1|on another rank's request) after step [0-9]+, state saved"
 scontrol update jobid="$job" starttime=now
 step=$(last_step_ chain)
 until_step_ chain "$step"
 scontrol requeue "$job"
 await_ "$job" PENDING
 expect_match 'resumed at step [0-9]+'
-expect_match 'stopped +SIGTERM after step [0-9]+, state saved'
+expect_match "stopped +(SIGTERM|on another rank's request) after step [0-9]+, state saved"
 total=$((($(last_step_ chain) / 200 + 5) * 200))
 sed -i "s/steps: 4000000,/steps: $total,/" endless.yaml
 scontrol update jobid="$job" starttime=now
