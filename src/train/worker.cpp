@@ -76,7 +76,7 @@ Worker::Worker(AsyncJob& job, RunData data)
   const int rank = job_.world().rank();
   alone_ = job_.world().split(rank, 0, "alone");
   start_together(job_, data_, [this]() -> TrainableModel& {
-    first_ = std::make_unique<TrainableModel>(job_.config(), 1, 0, data_.size, job_.threads());
+    first_ = std::make_unique<TrainableModel>(job_.config(), parallel::GridPlace{}, data_.size, job_.threads());
     return *first_;
   });
   layouts_ = first_->store->descs();
@@ -123,8 +123,7 @@ void Worker::become(int replicas, int replica) {
   replica_.reset();
   parallel::ServerClient& client = *client_;
   const ReplicaLinks links{
-      replicas,
-      replica,
+      {replicas, replica},
       {},
       [&](const parallel::GrainPlan& plan, std::int64_t elements) {
         return make_share_reducer(client, plan, elements, job_.shards.parameters);
@@ -132,7 +131,8 @@ void Worker::become(int replicas, int replica) {
       [&](const parallel::GrainPlan& plan, std::int64_t width) { return make_share_statistics(client, plan, width); },
       {},
       replicas == 1,
-      layouts_};
+      layouts_,
+      nullptr};
   replica_ = std::make_unique<Replica>(job_.config(), links, data_.size, job_.threads(), [&client] { client.beat(); });
   evaluator_ = std::make_unique<Evaluator>(job_.config(), replica_->network, *replica_->backend, *replica_->store,
                                            *alone_, replica_->threads);
