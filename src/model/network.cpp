@@ -248,7 +248,7 @@ class Builder {
       if (param.name == "gamma") initializer = {"ones", 0};
       if (param.name == "beta") initializer = {"zeros", 0};
       node.params.push_back(static_cast<int>(network_.params.size()));
-      network_.params.push_back({node.name + "." + param.name, param.shape, initializer, fan_in, fan_out, -1});
+      network_.params.push_back({node.name + "." + param.name, param.shape, initializer, fan_in, fan_out});
     }
     for (const device::ParamShape& state : device::state_shapes(node.spec, inputs)) {
       node.states.push_back(static_cast<int>(network_.states.size()));

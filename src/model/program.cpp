@@ -47,8 +47,9 @@ void Program::make_ops(const std::vector<device::TensorDesc>& fixed_params) {
       request.wants_input_grad.push_back(wants && options_.is_training);
       is_trained = is_trained || wants;
     }
-    const bool has_tied =
-        std::any_of(node.params.begin(), node.params.end(), [&](int param) { return network_.is_tied(param); });
+    const bool has_tied = std::any_of(node.params.begin(), node.params.end(), [&](int param) {
+      return network_.is_tied(param) || !network_.params[static_cast<std::size_t>(param)].holders.empty();
+    });
     for (int param : node.params) {
       const auto p = static_cast<std::size_t>(param);
       if (!fixed_params.empty()) request.fixed_params.push_back(fixed_params[p]);

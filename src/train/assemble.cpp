@@ -140,6 +140,7 @@ ReplicaLinks links_over(const Config& config, comm::Communicator& data, int thre
           [&data](const std::vector<Range>& shards) { return std::make_unique<parallel::ShardGather>(data, shards); },
           true,
           {},
+          nullptr,
           nullptr};
 }
 
@@ -147,8 +148,23 @@ ReplicaLinks links_over(const Config& config, parallel::Grid& grid, int threads)
   ReplicaLinks links = links_over(config, grid.data(), threads);
   links.place = grid.place();
   links.stages = &grid.links();
+  links.pipeline = grid.replica();
   return links;
 }
+
+namespace {
+
+std::unique_ptr<parallel::TiedGradients> make_tied(const TrainableModel& model, comm::Communicator* pipeline) {
+  std::vector<parallel::TiedParameter> params;
+  for (const model::ParamInfo& whole : model.whole.params)  // all stages take them in the same order
+    for (std::size_t p = 0; p < model.network.params.size(); ++p)
+      if (const auto& own = model.network.params[p]; own.name == whole.name && !own.holders.empty())
+        params.push_back({model.store->slice(static_cast<int>(p)), own.holders});
+  if (params.empty()) return nullptr;
+  return std::make_unique<parallel::TiedGradients>(*pipeline, std::move(params), model.store->elements());
+}
+
+}  // namespace
 
 Replica::Replica(const Config& given, comm::Communicator& data, std::int64_t dataset_size, int thread_number)
     : Replica(given, links_over(given, data, thread_number), dataset_size, thread_number) {}
@@ -164,9 +180,10 @@ Replica::Replica(const Config& given, const ReplicaLinks& links, std::int64_t da
   statistics = links.statistics(plan, std::max<std::int64_t>(programs->lead().widest_statistics(), 1));
   own_runs = parallel::runs_of_shard(shard, runs);
   if (is_sharded()) gather = links.gather(shards.ranges);
+  tied = make_tied(*this, links.pipeline);
   step = std::make_unique<Step>(StepParts{
       *programs, *store, *reducer, *accumulator, *gradients, *statistics, links.stages ? *links.stages : alone,
-      *optimizer, optimizer_state, own_runs, shard, gather.get(), plan, config.run.seed,
+      tied.get(), *optimizer, optimizer_state, own_runs, shard, gather.get(), plan, config.run.seed,
       links.has_whole_sum ? config.optimizer.clip_norm : 0.0, threads, std::move(between_ops)});
 }
 

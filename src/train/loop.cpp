@@ -134,7 +134,9 @@ void Run::start() {
   dataset::QueueOptions options = queue_options(config_);
   options.first_sample = sample_counter_;
   options.last_sample = data_.total_samples;
-  options.rows_of = [plan = replica_->plan](std::int64_t rows) { return plan.rows_of_replica(plan.replica, rows); };
+  options.rows_of = [plan = replica_->plan, reads = grid_->links().reads_samples()](std::int64_t rows) {
+    return reads ? plan.rows_of_replica(plan.replica, rows) : Range{};
+  };
   together(world_, "input queue",
            [&] { queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_.train), options); });
   together(world_, "wall time", [&] {
@@ -186,7 +188,8 @@ void Run::run_step(const dataset::Batch& batch) {
   ++step_;
   sample_counter_ += batch.position.rows;
   is_stopping_ = result.is_stop_requested;
-  if (sample_counter_ % data_.size == 0) audit_.finish_epoch(grid_->data(), batch.position.epoch, data_.size);
+  if (sample_counter_ % data_.size == 0 && grid_->links().reads_samples())
+    audit_.finish_epoch(grid_->data(), batch.position.epoch, data_.size);
   if (!has_stepped_) {
     log::info("first step  after {}", human_seconds(since_process_start_s()));
     has_stepped_ = true;

@@ -85,13 +85,18 @@ StepResult Step::gradient(const dataset::Batch& batch, std::int64_t step, bool r
   parts_.stages.finish();
   result.reduce = parts_.reducer.finish();
   result.reduce.exposed_s += parts_.stages.waited_s() - waited_s;
+  if (parts_.tied)
+    result.reduce.exposed_s +=
+        parts_.tied->add_up(parts_.reducer.result().first(static_cast<std::size_t>(parts_.store.elements())));
   read_control_words(result);
   return result;
 }
 
 void Step::begin(const dataset::Batch& batch, BatchPlan& plan, std::int64_t step) {
-  MUSTER_CHECK_EQ(batch.rows.begin, plan.rows.begin);
-  MUSTER_CHECK_EQ(batch.rows.end, plan.rows.end);
+  if (parts_.stages.reads_samples()) {
+    MUSTER_CHECK_EQ(batch.rows.begin, plan.rows.begin);
+    MUSTER_CHECK_EQ(batch.rows.end, plan.rows.end);
+  }
   set_error_step(step);
   for (Wave& wave : plan.waves)
     for (MicroBatch& micro : wave) micro.context = {parts_.seed, step, micro.rows.begin, batch.position.rows};
@@ -105,13 +110,13 @@ void Step::load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave, 
   for (MicroBatch& micro : wave) {
     if (!micro.program) continue;
     const std::int64_t row = micro.rows.begin - plan.rows.begin;
-    const float* inputs = batch.inputs + row * programs.input_elements();
-    if (!parts_.stages.is_first())
-      inputs = parts_.stages.values_in
-                   .take(micro.program->entering_elements(), message_of(next, &model::Program::entering_elements))
-                   .data();
-    const auto* targets = static_cast<const std::byte*>(batch.targets) + row * programs.target_bytes();
-    micro.program->load(inputs, parts_.stages.is_last() ? targets : nullptr);
+    const std::int64_t following = message_of(next, &model::Program::entering_elements);
+    const float* inputs = parts_.stages.is_first()
+                              ? batch.inputs + row * programs.input_elements()
+                              : parts_.stages.values_in.take(micro.program->entering_elements(), following).data();
+    const void* targets = nullptr;
+    if (parts_.stages.is_last()) targets = static_cast<const std::byte*>(batch.targets) + row * programs.target_bytes();
+    micro.program->load(inputs, targets);
   }
 }
 
@@ -158,9 +163,10 @@ void Step::backward(Wave& wave, const Wave* next, bool is_last_wave) {
 
 void Step::update(std::int64_t step, double lr, StepResult& result) {
   const auto begin = static_cast<std::size_t>(parts_.shard.begin), size = static_cast<std::size_t>(parts_.shard.size());
+  const std::span<const float> summed = parts_.tied ? parts_.tied->summed() : parts_.gradients.summed();
   const optim::UpdateContext context{lr, step + 1, result.grad_scale, parts_.threads};
-  parts_.optimizer.update(context, parts_.store.weights().subspan(begin, size),
-                          parts_.gradients.summed().subspan(begin, size), parts_.optimizer_state, parts_.runs);
+  parts_.optimizer.update(context, parts_.store.weights().subspan(begin, size), summed.subspan(begin, size),
+                          parts_.optimizer_state, parts_.runs);
   if (parts_.gather) result.reduce.exposed_s += parts_.gather->to_all(parts_.store.weights());
 }
 
@@ -236,6 +242,18 @@ void Step::write_control_words(const MicroBatch& micro) {
   control[bad_loss_word] = is_local_loss_finite_ ? 0.0f : 1.0f;
 }
 
+/// Of the summed gradient; what several stages hold is counted by the first.
+double Step::squared_norm() const {
+  const auto elements = static_cast<std::size_t>(parts_.store.elements());
+  if (!parts_.tied) return optim::squared_norm(parts_.reducer.result().first(elements), parts_.threads);
+  double norm = 0;
+  for (const Range& range : parts_.tied->counted())
+    norm += optim::squared_norm(
+        parts_.tied->summed().subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size())),
+        parts_.threads);
+  return norm;
+}
+
 /// What all replicas said with their gradients, and all stages by themselves: whether to stop, whether the loss is bad,
 /// and the norm of the whole gradient, by which clipping scales it.
 void Step::read_control_words(StepResult& result) {
@@ -249,7 +267,7 @@ void Step::read_control_words(StepResult& result) {
                           result.sums.correct,
                           result.sums.top_k_correct};
   const bool is_clipped = parts_.clip_norm > 0 && control[bad_loss_word] == 0;
-  if (is_clipped) all.squared_norm = optim::squared_norm(parts_.reducer.result().first(elements), parts_.threads);
+  if (is_clipped) all.squared_norm = squared_norm();
   parts_.stages.add_up(all);
   result.sums.rows = all.rows;
   result.sums.loss_units = all.loss_units;

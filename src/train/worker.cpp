@@ -132,6 +132,7 @@ void Worker::become(int replicas, int replica) {
       {},
       replicas == 1,
       layouts_,
+      nullptr,
       nullptr};
   replica_ = std::make_unique<Replica>(job_.config(), links, data_.size, job_.threads(), [&client] { client.beat(); });
   evaluator_ = std::make_unique<Evaluator>(job_.config(), replica_->network, *replica_->backend, *replica_->store,

@@ -26,7 +26,7 @@ model:
         layers:
           - transformer: {name: block, heads: 4, dropout: 0.1}
     - layer_norm: {per_position: true}
-    - dense: {units: 39, bias: false, per_position: true}
+    - dense: {units: 39, bias: false, per_position: true, tie: tokens}
   loss: softmax_cross_entropy
 optimizer: {adamw: {lr: 1e-3, clip_norm: 1}}
 eval: {every: 10 steps}
@@ -117,6 +117,40 @@ ranks_ 4 "$MUSTER" train gpt.yaml --set run.directory=sharded --set parallel.gri
 expect_exit 0
 same_losses_ gpt sharded
 expect_same_file gpt2x2/checkpoints/step-00000030/state.h5 sharded/checkpoints/step-00000030/state.h5
+
+case_ 'a loss that is no number ends all stages with code 7'
+ranks_ 3 "$MUSTER" train cnn.yaml --set run.directory=bad --set parallel.grid.pipeline=3 --set optimizer.momentum.lr=1e30
+expect_exit 7
+expect_match 'diverged at step [0-9]+'
+
+# endless_ RUN: a training of three stages in mid-step; only a stop or a loss ends it.
+endless_() {
+  "$MUSTER_SOURCE"/jobs/mpirun/muster-run -n 3 -- train gpt.yaml --set run.directory="$1" --set run.steps=1000000 --set run.deadline_s=5 \
+    --set parallel.grid.pipeline=3 --set checkpoint.every='1000000 steps' --set eval.every='1000000 steps' </dev/null >"$1.log" 2>&1 &
+  launcher=$!
+  started_ "$1"
+}
+ended_() { # RUN
+  wait "$launcher"
+  exit_code=$? output=$(cat "$1.log")
+}
+case_ 'a stop file stops all stages in the same step; the run goes on without a pipeline'
+endless_ stopped
+touch stopped/stop
+ended_ stopped
+expect_exit 0
+expect_contains 'state saved'
+last=$(tail -n 1 stopped/metrics.jsonl | sed -E 's/.*"step":([0-9]+).*/\1/')
+run_ "$MUSTER" train gpt.yaml --set run.directory=stopped --set run.steps=$((last + 1)) --resume
+expect_exit 0
+expect_contains "resumed at step $last"
+
+case_ 'a stage that is killed is named by the others, who end with code 6'
+endless_ killed
+kill -9 "$(rank_of killed 1)"
+ended_ killed
+expect_exit 6
+expect_match 'lost rank 1 on .* while waiting in'
 
 case_ 'check prints the stages and the timeline'
 run_ "$MUSTER" check cnn.yaml --ranks 2 --set parallel.grid.pipeline=2

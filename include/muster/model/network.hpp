@@ -27,6 +27,7 @@ struct ParamInfo {
   std::int64_t fan_in = 1;
   std::int64_t fan_out = 1;
   int index = -1;  ///< in the whole network, of which this one may be a stage: start values are drawn by it
+  std::vector<int> holders = {};  ///< stages that hold a copy, ascending; empty: this one alone
 };
 
 /// A running value that is not trained, e.g. "<layer>.running_mean".

@@ -20,8 +20,7 @@ struct CutPoint {
   std::vector<int> values;  ///< nodes whose values cross, ascending
 };
 
-/// Every place where only values of nodes cross: behind the last reader of the network's input, and not between the
-/// users of one parameter (tied weights).
+/// Every place where only values of nodes cross: behind the last reader of the network's input.
 std::vector<CutPoint> cut_points(const Network& network);
 
 /// Nodes of each stage: stage s has [boundaries[s], boundaries[s + 1]).
@@ -38,7 +37,8 @@ StageCut cut_stages(const Network& network, int stages);
 
 /// The part of one stage as a network of its own: what enters it (Network::entering), its nodes, and one node for each
 /// value that leaves, in plain order (Network::leaving). Parameters and running values keep their names and start
-/// values. Of one stage: the network itself.
+/// values; a parameter that nodes of several stages use (tied weights) is in all of them (ParamInfo::holders). Of one
+/// stage: the network itself.
 Network stage_network(const Network& whole, const StageCut& cut, int stage);
 
 /// One line per stage: layers, parameters, share of the FLOPs, values sent to the next stage per sample.

@@ -66,6 +66,7 @@ struct ReplicaLinks {
   bool has_whole_sum = true;                ///< the reducer's result is the whole gradient: the step can clip it
   std::vector<device::TensorDesc> layouts;  ///< of the parameters; empty: as the kernels like them
   parallel::StageLinks* stages = nullptr;   ///< to the neighbours in a pipeline; null: one stage
+  comm::Communicator* pipeline = nullptr;   ///< all stages of the replica; null: one stage
 };
 /// Over the ranks of a communicator, as the config's strategy sums.
 ReplicaLinks links_over(const Config& config, comm::Communicator& data, int threads);
@@ -90,6 +91,7 @@ class Replica : public TrainableModel {
   std::vector<optim::ParamRun> own_runs;          ///< what this replica updates, relative to shard.begin
   std::unique_ptr<parallel::ShardGather> gather;  ///< null where not sharded
   parallel::StageLinks alone;                     ///< what a replica of one stage has for links
+  std::unique_ptr<parallel::TiedGradients> tied;  ///< null where no other stage holds a weight of this one
   std::unique_ptr<Step> step;
 
   /// Collective where sharded: the optimizer's whole state on rank 0, one arena per slot; elsewhere and where not

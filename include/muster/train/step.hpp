@@ -6,6 +6,7 @@
 #include <muster/parallel/data/reducer.hpp>
 #include <muster/parallel/data/shard_gather.hpp>
 #include <muster/parallel/pipeline/stage_links.hpp>
+#include <muster/parallel/pipeline/tied_gradients.hpp>
 #include <muster/train/gradients.hpp>
 #include <muster/train/programs.hpp>
 
@@ -30,6 +31,7 @@ struct StepParts {
   Gradients& gradients;
   parallel::StatisticSum& statistics;
   parallel::StageLinks& stages;
+  parallel::TiedGradients* tied = nullptr;  ///< of weights that other stages hold too; null: there are none
   const optim::Optimizer& optimizer;
   std::span<const std::span<float>> optimizer_state;  ///< of the elements in `shard`
   std::span<const optim::ParamRun> runs;              ///< what this replica updates, relative to shard.begin
@@ -73,6 +75,7 @@ class Step {
   void receive_gradients(Wave& wave, const Wave* next);
   void send_gradients(Wave& wave);
   void read_control_words(StepResult& result);
+  double squared_norm() const;
   void update(std::int64_t step, double lr, StepResult& result);
 
   void load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave, const Wave* next);

@@ -190,6 +190,31 @@ TEST(Stages, BranchesWhereverTheyAreCut) {
 }
 TEST(Stages, TransformersWhereverTheyAreCut) { check_all_cuts(build({4}, gpt(7, 8, 2, false))); }
 
+TEST(Stages, TiedWeightsAreHeldByBothStages) {
+  const Network whole = build({4}, gpt(7, 8, 1));
+  const int count = static_cast<int>(whole.nodes.size());
+  const StageCut cut{{0, 2, 4, count}, {0, 0, 0}};
+  const Network first = stage_network(whole, cut, 0), middle = stage_network(whole, cut, 1),
+                last = stage_network(whole, cut, 2);
+  EXPECT_EQ(first.params[0].name, "tokens.weight");
+  EXPECT_EQ(first.params[0].holders, (std::vector<int>{0, 2}));
+  EXPECT_EQ(last.params.back().name, "tokens.weight");
+  EXPECT_EQ(last.params.back().index, first.params[0].index);
+  EXPECT_EQ(last.params.back().holders, (std::vector<int>{0, 2}));
+  for (const ParamInfo& param : middle.params) EXPECT_TRUE(param.holders.empty());
+
+  // The two shares add up to the gradient of the whole.
+  const std::vector<float> inputs{0, 3, 6, 1, 2, 2, 5, 4};
+  const std::vector<std::int32_t> labels{1, 2, 3, 4, 5, 6, 0, 1};
+  Parts one(whole, {0, count}, "ref", 2), several(whole, cut.boundaries, "ref", 2);
+  EXPECT_EQ(several.run(inputs, labels), one.run(inputs, labels));
+  const std::vector<float> expected = one.gradient("tokens.weight");
+  const std::vector<float> head =
+      several.stores[2]->to_plain(static_cast<int>(last.params.size()) - 1, several.gradients[2]);
+  const std::vector<float> embedding = several.gradient("tokens.weight");
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(embedding[i] + head[i], expected[i], 1e-6) << i;
+}
+
 TEST(Stages, NoGradientGoesWhereNothingIsTrained) {
   // The pool has no parameters: a cut behind it asks for no gradient.
   const Network network = build({2, 4, 4}, {pool(device::Pool2dSpec::Kind::max, 2), conv(4, 3), flatten(), dense(3)});

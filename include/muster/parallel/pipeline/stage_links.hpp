@@ -82,6 +82,8 @@ class StageLinks {
   int stage() const { return stage_; }
   bool is_first() const { return stage_ == 0; }
   bool is_last() const { return stage_ + 1 == stages_; }
+  /// Whether this stage uses samples: the first their inputs, the last their targets.
+  bool reads_samples() const { return is_first() || is_last(); }
 
   Outbox values_out, gradients_out;
   Inbox values_in, gradients_in;
