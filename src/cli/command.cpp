@@ -19,6 +19,7 @@ const std::vector<Command>& commands() {
       {"check", "CONFIG", "validate a config, also for a number of ranks, without running it", run_check},
       {"convert", "FORMAT", "turn idx, CIFAR, CSV, npy or raw files into HDF5", run_convert},
       {"inspect", "FILE", "show what an HDF5 file holds", run_inspect},
+      {"report", "RUN...", "draw the curves and settings of runs as one HTML page", run_report},
       {"info", "", "show how this executable was built and what it found", run_info},
   };
   return table;

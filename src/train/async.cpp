@@ -113,6 +113,16 @@ void tie_lifelines(AsyncJob& job) {
                 untied[rank]);
 }
 
+/// Between the coordinator and the first worker on another host, if there is one.
+comm::WindowFacts probe(const AsyncJob& job, comm::WindowKind kind) {
+  constexpr double limit_s = 20;
+  const comm::Communicator& world = job.world();
+  int prober = job.roles.rank_of_worker(0);
+  for (int rank = world.size() - 1; rank >= job.roles.servers; --rank)
+    if (world.host(rank) != world.host(0)) prober = rank;
+  return comm::probe_window(job.world(), kind, 0, prober, std::min(limit_s, job.config().run.deadline_s));
+}
+
 /// Every rank cuts alike; servers get room for their shard and everybody's gradients, workers only reach out.
 void connect(AsyncJob& job, TrainableModel& model) {
   check_layouts(job.world(), model);
@@ -122,7 +132,9 @@ void connect(AsyncJob& job, TrainableModel& model) {
   const int rank = job.world().rank();
   const std::size_t bytes =
       job.roles.is_server(rank) ? parallel::ShardServer::window_bytes(job.roles, job.shards, rank, job.sizes) : 0;
-  job.window = job.world().window(bytes, window_kind(job.config(), job.world()));
+  const comm::WindowKind kind = window_kind(job.config(), job.world());
+  job.window_facts = probe(job, kind);
+  job.window = job.world().window(bytes, kind);
   if (job.window->kind() == comm::WindowKind::general) tie_lifelines(job);
 }
 
@@ -163,7 +175,7 @@ void start_together(AsyncJob& job, const RunData& data, const std::function<Trai
 }
 
 ExitCode train_async(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags) {
-  AsyncJob job{session, loaded, flags, roles_of(loaded.config, session.world().size()), {}, {}, nullptr,
+  AsyncJob job{session, loaded, flags, roles_of(loaded.config, session.world().size()), {}, {}, nullptr, {},
                nullptr, 0,      {}};
   session.set_deadline(job.config().run.deadline_s);
   const bool is_server = job.roles.is_server(job.world().rank());

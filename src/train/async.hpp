@@ -7,6 +7,7 @@
 
 #include <muster/comm/lifeline.hpp>
 #include <muster/comm/session.hpp>
+#include <muster/comm/window_probe.hpp>
 #include <muster/config/config.hpp>
 #include <muster/parallel/server/roles.hpp>
 #include <muster/parallel/shards.hpp>
@@ -28,6 +29,7 @@ struct AsyncJob {
   parallel::Shards shards;
   parallel::WindowSizes sizes;
   std::unique_ptr<comm::Window> window;
+  comm::WindowFacts window_facts;            ///< measured at the start
   std::unique_ptr<comm::Lifeline> lifeline;  ///< to the servers, where one may wait for them inside MPI
   std::int64_t first_step = 0;               ///< of the checkpoint resumed from: updates made
   std::vector<std::int64_t> done_beyond;     ///< steps applied out of order before it

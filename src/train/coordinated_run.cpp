@@ -177,6 +177,7 @@ void CoordinatedRun::describe() {
     sizes.push_back(human_bytes(static_cast<std::uint64_t>(shard.size()) * sizeof(float)));
   log::info("shards      {} (largest {:.2f} of the mean), {} versions, windows: {}", join(sizes, ", "),
             job_.shards.imbalance(), parallel::version_buffers, job_.window->describe());
+  log::info("transport   {}", job_.window_facts.describe(job_.world()));
   log::info("staleness   {}", describe_staleness(config_));
   log::info("network     {} layers, {} parameters", server_.model.network.nodes.size(),
             server_.model.network.parameter_count());

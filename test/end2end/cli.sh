@@ -5,10 +5,10 @@ source "$(dirname "$0")/lib.sh"
 case_ 'help lists the commands and the exit codes'
 run_ "$MUSTER" --help
 expect_exit 0
-for command in train eval predict check convert inspect info; do expect_match "^  $command "; done
+for command in train eval replay predict export check convert inspect report info; do expect_match "^  $command "; done
 expect_contains '75 stopped by a signal'
 
-for command in train eval predict check convert inspect info; do
+for command in train eval replay predict export check convert inspect report info; do
   case_ "$command --help works without MPI and data"
   run_ "$MUSTER" "$command" --help
   expect_exit 0
@@ -48,6 +48,19 @@ for config in "$MUSTER_SOURCE"/configs/*.yaml "$MUSTER_SOURCE"/configs/*/*.yaml;
     [ "$exit_code" -eq 0 ] || fail_case "$config for $ranks ranks: $output"
   done
 done
+
+case_ 'a report of two runs is one page; a folder that is no run is named'
+endless_mlp_ report >mlp.yaml
+for seed in 1 2; do run_ "$MUSTER" train mlp.yaml --set run.directory="run$seed" --set run.steps=1000 --set run.seed="$seed"; done
+run_ "$MUSTER" report run1 run2 --output page.html
+expect_exit 0
+output=$(cat page.html)
+expect_contains '<td>run.seed</td>'
+expect_match '<svg .*aria-label=.loss'
+expect_equal "$(grep -c '</html>' page.html)" 1
+run_ "$MUSTER" report run1 "$PWD"
+expect_exit 2
+expect_contains "$PWD: no metrics.jsonl there"
 
 case_ 'the reference is printed and is the shipped one'
 run_ "$MUSTER" check --print-reference

@@ -14,7 +14,7 @@ set -u
 # Ranks beyond the cores are fine in tests; a waiting rank gives its core away.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-LIMIT_S=${LIMIT_S:-60}
+LIMIT_S=${LIMIT_S:-180}
 
 _case='' _whys=() _is_finished=0
 output='' exit_code=0

@@ -2,7 +2,7 @@
 # Sharded optimizer state (parallel.shard: optimizer): the very files of an unsharded run at every rank count, whatever the
 # optimizer, also with clipping; resumable from one to the other; the state's memory falls with the ranks.
 source "$(dirname "$0")/lib.sh"
-LIMIT_S=60
+LIMIT_S=180
 
 cat >net.yaml <<'EOC'
 run: {name: sharding, seed: 5, steps: 24, reproducible: bitwise}

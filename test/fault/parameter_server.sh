@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The parameter-server strategy under faults: workers killed and paused, a server killed, a stop and a resume.
 source "$(dirname "$0")/../end2end/lib.sh"
-LIMIT_S=60
+LIMIT_S=180
 launcher=$MUSTER_SOURCE/jobs/mpirun/muster-run
 
 cat >ps.yaml <<'EOC'

@@ -2,7 +2,7 @@
 # Recorded asynchronous runs of every shape, some with a worker killed, are computed again on another number of ranks and
 # must leave the same bits: no update was lost, torn, or applied twice. REPLAY_RUNS: how many.
 source "$(dirname "$0")/../end2end/lib.sh"
-LIMIT_S=90
+LIMIT_S=240
 runs=${REPLAY_RUNS:-10}
 
 cat >replay.yaml <<'EOC'
@@ -33,7 +33,7 @@ for i in $(seq 0 $((runs - 1))); do
   [ "$scales" = 1 ] && flags+=(--set parallel.staleness_scaling=inverse --set schedule=constant)
   [ $((i % 4)) = 3 ] && export MUSTER_SLOW_WORKER=0:5
   kills=$((i % 3 == 0 && workers > 1))
-  [ "$kills" = 1 ] && flags+=(--set run.steps=4000 --set 'checkpoint.every=1000 steps' --set eval.every=never)
+  [ "$kills" = 1 ] && flags+=(--set run.steps=1000000 --set 'checkpoint.every=1000 steps' --set eval.every=never)
   case_ "run $i: $workers worker(s), $servers server(s), staleness $staleness, ${optimizers[$((i % 5))]}, $kills killed"
   bash "$MUSTER_SOURCE/jobs/mpirun/muster-run" -n $((workers + servers)) -- train replay.yaml "${flags[@]}" --set "optimizer=${optimizers[$((i % 5))]}" >log 2>&1 &
   job=$!
@@ -43,6 +43,8 @@ for i in $(seq 0 $((runs - 1))); do
     victim=$(rank_of "run$i" $((servers + i % workers)))
     expect_true test -n "$victim"
     [ -n "$victim" ] && kill -KILL "$victim"
+    for _ in $(seq 600); do grep -q 'is gone' log && break; sleep 0.05; done
+    touch "run$i/stop"   # the others have gone on meanwhile
   fi
   wait "$job"
   expect_equal "$?" 0 "exit code of the run: $(tail -n 3 log)"

@@ -3,7 +3,7 @@
 #include "ranks/ranks.hpp"
 
 #include <muster/base/error.hpp>
-#include <muster/comm/window.hpp>
+#include <muster/comm/window_probe.hpp>
 
 #include <cstring>
 #include <numeric>
@@ -35,6 +35,19 @@ TEST_P(Window, StartsZeroedWithTheLengthAskedFor) {
   EXPECT_EQ(window->kind(), group->size() == 1 && GetParam() == WindowKind::general ? window->kind() : GetParam());
   group->barrier("looked");
   window->close();
+}
+
+TEST_P(Window, IsProbedFromAnyRank) {
+  const auto group = test::world();
+  for (int prober = 1; prober < group->size(); ++prober) {
+    const WindowFacts facts = probe_window(*group, GetParam(), 0, prober, 20);
+    EXPECT_EQ(facts.prober, prober);
+    EXPECT_GT(facts.word_s, 0);
+    EXPECT_LT(facts.word_s, 1);
+    EXPECT_GT(facts.get_bytes_per_s, 1e6);
+    EXPECT_GT(facts.put_bytes_per_s, 1e6);
+    EXPECT_TRUE(facts.progresses_alone || GetParam() == WindowKind::general);
+  }
 }
 
 /// Every rank writes its stretch of every other's part, then reads back what all have written.
