@@ -18,7 +18,10 @@ namespace {
 constexpr std::int64_t messages = 20;
 
 /// Sizes 1, 70001, 3, 0, ... by message; the largest are beyond what MPI sends at once.
-std::int64_t size_of_message(std::int64_t m) { return std::int64_t[]{1, 70'001, 3, 0, 512}[m % 5]; }
+std::int64_t size_of_message(std::int64_t m) {
+  constexpr std::int64_t sizes[] = {1, 70'001, 3, 0, 512};
+  return sizes[m % 5];
+}
 float value(std::int64_t m, std::int64_t element, int stage) {
   return static_cast<float>(m * 1000 + element % 997) + 0.25f * static_cast<float>(stage);
 }
