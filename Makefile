@@ -34,7 +34,7 @@ LDFLAGS   += -fopenmp $(SANFLAGS) -Wl,--as-needed
 
 # ---- what the machine has: real compile-and-link probes, kept in $(BUILD)/found.mk
 # (not read by the goals that need nothing, nor by those that install first and then call make again)
-ifneq ($(filter-out help clean deps check demo probe,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help clean deps test-deps check demo probe,$(or $(MAKECMDGOALS),all)),)
 -include $(BUILD)/found.mk
 endif
 ifeq ($(CUDA)$(CUDA_FOUND),10)
@@ -164,7 +164,7 @@ $(BUILD)/test/cuda_emulation_tests: $(PLANTED) $(DOUBLE_OBJECTS)
 tests: $(BUILD)/muster $(UNIT_TESTS) $(RANK_TEST) $(PLUGIN) $(EMULATION) $(CUDA_TEST)
 
 # (the tests are named by a make of their own: this one has not read what was found)
-check: deps
+check: test-deps
 	$(Q)$(MAKE) --no-print-directory run-tests
 
 run-tests: tests
@@ -177,6 +177,9 @@ check-gpu: $(BUILD)/muster $(PLUGIN) $(CUDA_TEST)
 
 deps:
 	@bash jobs/setup/install_packages.sh
+
+test-deps:
+	@bash jobs/setup/install_packages.sh tests
 
 demo: deps
 	$(Q)$(MAKE) --no-print-directory all
@@ -236,7 +239,7 @@ help:
 
 -include $(wildcard $(HEADERS_OK:=.d))
 
-.PHONY: all tests check run-tests check-gpu deps demo lint format bench install clean probe help
+.PHONY: all tests check run-tests check-gpu deps test-deps demo lint format bench install clean probe help
 .SECONDARY:
 .DELETE_ON_ERROR:
 

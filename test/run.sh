@@ -115,8 +115,8 @@ if [ $# -gt 0 ]; then
   shift
   scripts=("$@")
 else
-  for script in "$source_folder"/test/end2end/*.sh "$source_folder"/test/fault/*.sh; do
-    case $(basename "$script") in lib.sh | hosts.sh) continue ;; esac   # these only help the others
+  for script in "$source_folder"/test/end2end/*.sh "$source_folder"/test/fault/*.sh "$source_folder"/test/slurm/*.sh; do
+    case $(basename "$script") in lib.sh | hosts.sh | cluster.sh) continue ;; esac   # these only help the others
     [ -f "$script" ] && scripts+=("${script#"$source_folder"/test/}")
   done
   for built in "$BUILD"/test/unit_* "$BUILD"/test/*_tests; do   # a run of all tests leaves out none that was built

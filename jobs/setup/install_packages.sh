@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian/Ubuntu packages that building, testing and the demo need; does nothing, also offline, where all are
-# there. Uses sudo where not root. MUSTER_SKIP_INSTALL=1 only checks.
+# Installs the Debian/Ubuntu packages that building and the demo need, with the argument `tests` also those of the tests;
+# does nothing, also offline, where all are there. Uses sudo where not root. MUSTER_SKIP_INSTALL=1 only checks.
 set -u
 
 # package: what it is for
@@ -22,12 +22,21 @@ zlib1g-dev|reading idx.gz
 libxxhash-dev|hashes of checkpoint files
 libgtest-dev|tests
 libbenchmark-dev|benchmarks
-python3-h5py|data files of other origin, for tests
 dataset-fashion-mnist|the data of the demo
-iproute2|networks between pretended hosts, for tests
-util-linux|namespaces of pretended hosts, for tests
-procps|lists of processes, for tests
 '
+needs_of_tests='
+python3-h5py|data files of other origin
+iproute2|networks between pretended hosts
+util-linux|namespaces of pretended hosts
+procps|lists of processes
+slurm-wlm|a batch system over pretended nodes
+munge|its authentication
+'
+case ${1:-} in
+  '') ;;
+  tests) needs+=${needs_of_tests#$'\n'} ;;
+  *) echo "usage: $0 [tests]" >&2; exit 2 ;;
+esac
 
 missing=()
 while IFS='|' read -r package purpose; do

@@ -18,6 +18,7 @@ namespace {
 struct State {
   std::mutex mutex;
   bool is_printing = true;
+  bool has_terminal = true;
   bool has_progress_line = false;
   std::shared_ptr<spdlog::logger> file;
 };
@@ -51,6 +52,11 @@ void set_printing(bool is_printing) {
   state().is_printing = is_printing;
 }
 
+void set_terminal(bool has_terminal) {
+  const std::lock_guard lock(state().mutex);
+  state().has_terminal = has_terminal;
+}
+
 void open_file(const std::filesystem::path& path) {
   const std::lock_guard lock(state().mutex);
   try {
@@ -73,7 +79,7 @@ void write_info(const std::string& line) {
   const std::lock_guard lock(s.mutex);
   if (!s.is_printing) return;
   clear_progress_line(s);
-  print(stdout, line);
+  if (s.has_terminal) print(stdout, line);
   append_to_file(s, spdlog::level::info, line);
 }
 
@@ -97,7 +103,7 @@ void write_error(const std::string& line) {
 void write_progress(const std::string& line) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (!s.is_printing || !is_terminal()) return;
+  if (!s.is_printing || !s.has_terminal || !is_terminal()) return;
   clear_progress_line(s);
   if (line.empty()) return;
   std::fputs(line.c_str(), stdout);

@@ -11,6 +11,8 @@ namespace po = boost::program_options;
 const std::vector<Command>& commands() {
   static const std::vector<Command> table{
       {"train", "CONFIG", "train the network of a config on the ranks of this job", run_train},
+      {"sweep", "CONFIG", "train a config with many values of some keys, on groups of the ranks, and rank them",
+       run_sweep},
       {"eval", "RUN", "evaluate a run's newest checkpoint", run_eval},
       {"replay", "RUN", "compute a recorded asynchronous run again and compare to the bit", run_replay},
       {"predict", "RUN [INPUT]", "apply a run's network to the samples of an HDF5 file, or continue a text",

@@ -42,6 +42,7 @@ class Arguments {
 };
 
 int run_train(const std::vector<std::string>& arguments);
+int run_sweep(const std::vector<std::string>& arguments);
 int run_eval(const std::vector<std::string>& arguments);
 int run_replay(const std::vector<std::string>& arguments);
 int run_predict(const std::vector<std::string>& arguments);

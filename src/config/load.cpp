@@ -1,4 +1,6 @@
 // From text to a checked config: parse, include the model's file, put in the overrides, walk the table, validate.
+#include "config/load.hpp"
+
 #include "config/document.hpp"
 #include "config/overrides.hpp"
 #include "config/table.hpp"
@@ -82,11 +84,14 @@ std::vector<std::string> describe_changes(const Config& config, const Reading& r
   return lines;
 }
 
+}  // namespace
+
 Loaded read_tree(Node root, const std::string& name, const std::filesystem::path& folder, const Overrides& overrides,
-                 Reading& reading) {
+                 Reading& reading, const std::vector<Override>& last) {
   std::vector<Override> given;
   if (overrides.reads_environment) given = overrides_from_environment(reading.problems);
   for (Override& one : overrides_from_sets(overrides.sets, reading.problems)) given.push_back(std::move(one));
+  given.insert(given.end(), last.begin(), last.end());
   for (const Override& one : given)
     if (one.path == "model.file") apply_override(root, one, reading.problems);
   include_model(root, folder, reading.problems);
@@ -103,28 +108,31 @@ Loaded read_tree(Node root, const std::string& name, const std::filesystem::path
   return loaded;
 }
 
-Loaded load_from(const std::string& text, const std::string& name, const std::filesystem::path& folder,
-                 const Overrides& overrides) {
-  Reading reading;
+Node read_root(const std::string& text, const std::string& name, Reading& reading) {
   Node root = parse_document(text, name, reading.problems);
   if (root.is_null() && !reading.problems.empty()) reading.problems.throw_if_any();  // syntax: nothing more can be said
   if (root.is_null() || root.place.line == 0) root.place = {name, 1, 1};
   if (root.is_null()) root.kind = Node::Kind::map;
-  return read_tree(std::move(root), name, folder, overrides, reading);
+  return root;
 }
 
-}  // namespace
-
-Loaded load(const std::string& file, const Overrides& overrides) {
+std::string read_config_file(const std::string& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     fail(ExitCode::usage, "{}: expected a config file, found a folder", file);
-  const std::string text = read_file(file, static_cast<int>(ExitCode::usage));
-  return load_from(text, file, std::filesystem::path(file).parent_path(), overrides);
+  return read_file(file, static_cast<int>(ExitCode::usage));
+}
+
+Loaded load(const std::string& file, const Overrides& overrides) {
+  Reading reading;
+  Node root = read_root(read_config_file(file), file, reading);
+  return read_tree(std::move(root), file, std::filesystem::path(file).parent_path(), overrides, reading);
 }
 
 Loaded load_text(const std::string& text, const std::string& name, const Overrides& overrides) {
-  return load_from(text, name, ".", overrides);
+  Reading reading;
+  Node root = read_root(text, name, reading);
+  return read_tree(std::move(root), name, ".", overrides, reading);
 }
 
 }  // namespace muster::config

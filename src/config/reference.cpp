@@ -1,6 +1,7 @@
 // configs/reference.yaml: every key as a loadable config with its defaults; keys without one, and alternatives, are
 // comments. Type, unit and meaning stand behind each.
 #include "config/layers/layer_type.hpp"
+#include "config/sweep_section.hpp"
 #include "config/table.hpp"
 
 #include <muster/config/config.hpp>
@@ -82,6 +83,17 @@ std::string layer_lines() {
   return out;
 }
 
+/// As comments: a config with this section is for muster sweep.
+std::string sweep_lines() {
+  std::string out = "\n# sweep: many runs that differ in some keys; only for muster sweep\n# sweep:\n";
+  for (const Key<SweepSection>& key : sweep_keys()) {
+    const auto value = key.get(SweepSection{});
+    const std::string text = value ? write_flow(*value) : key.facts.example;
+    out += line_of(fmt::format("#   {}:{}{}", key.facts.path, text.empty() ? "" : " ", text), key.facts);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string reference() {
@@ -102,7 +114,7 @@ std::string reference() {
     }
     out += writer.write(key);
   }
-  return out + layer_lines();
+  return out + sweep_lines() + layer_lines();
 }
 
 }  // namespace muster::config

@@ -70,8 +70,7 @@ std::string section_meaning(const std::string& section) {
 }
 
 std::string hint_for(const std::string& path) {
-  static const std::vector<std::string> planned{"sweep"};
-  if (std::find(planned.begin(), planned.end(), path) != planned.end()) return "not available in this version";
+  if (path == "sweep") return "describes many runs: start them with muster sweep";
   if (path == "<<" || path.ends_with(".<<"))
     return "merge keys are not read: write the keys out, or use an alias for the whole value";
   const std::string leaf = path.substr(path.rfind('.') + 1);

@@ -92,6 +92,7 @@ class Validator {
                       "gradient would be summed differently",
                       c_.optimizer.kind, p.servers));
     if (p.staleness == 0) check_lock_step();
+    else if (p.has_local_steps()) check_local_steps();
     if (p.record && c_.device.tune)
       add({"device.tune"}, "cannot go with parallel.record: a replay could choose other kernels");
     if (p.wire != "fp32") add({"parallel.wire"}, "with parallel.strategy: parameter_server only fp32 is available");
@@ -109,7 +110,25 @@ class Validator {
         "means nothing with parallel.staleness: 0, where every update is made in lock-step; remove it";
     if (p.lock_step_until != defaults.lock_step_until) add({"parallel.lock_step_until"}, rest);
     if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
+    if (p.delay_compensation != defaults.delay_compensation) add({"parallel.delay_compensation"}, rest);
+    if (p.push_every != defaults.push_every) add({"parallel.push_every"}, rest);
+    if (p.elastic != defaults.elastic) add({"parallel.elastic"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
+  }
+
+  /// The keys of servers that are sent gradients.
+  void check_local_steps() {
+    const auto& p = c_.parallel;
+    const std::string which = p.elastic > 0 ? fmt::format("parallel.elastic: {:g}", p.elastic)
+                                            : fmt::format("parallel.push_every: {}", p.push_every);
+    const auto excludes = [&](const std::string& path, const std::string& why) {
+      add({path}, fmt::format("cannot go with {}: {}; remove one of the two", which, why));
+    };
+    if (p.lock_step_until > 0) excludes("parallel.lock_step_until", "in lock-step every update is made of one batch");
+    if (p.delay_compensation > 0)
+      excludes("parallel.delay_compensation", "it corrects gradients, and what is pushed are changes of the weights");
+    if (p.elastic > 0 && p.staleness_scaling != "none")
+      excludes("parallel.staleness_scaling", "the servers' weights must go as far as the worker's");
   }
 
   /// The keys of the parameter servers, stated with another value than the default, under another strategy.
@@ -123,6 +142,9 @@ class Validator {
     if (p.staleness != defaults.staleness) add({"parallel.staleness"}, rest);
     if (p.lock_step_until != defaults.lock_step_until) add({"parallel.lock_step_until"}, rest);
     if (p.staleness_scaling != defaults.staleness_scaling) add({"parallel.staleness_scaling"}, rest);
+    if (p.delay_compensation != defaults.delay_compensation) add({"parallel.delay_compensation"}, rest);
+    if (p.push_every != defaults.push_every) add({"parallel.push_every"}, rest);
+    if (p.elastic != defaults.elastic) add({"parallel.elastic"}, rest);
     if (p.longest_lease != defaults.longest_lease) add({"parallel.longest_lease"}, rest);
     if (p.heartbeat_deadline_s != defaults.heartbeat_deadline_s) add({"parallel.heartbeat_deadline_s"}, rest);
     if (p.transport != defaults.transport) add({"parallel.transport"}, rest);

@@ -86,7 +86,8 @@ namespace {
 
 /// Room for everybody's shares, however many workers there are at a time.
 parallel::WindowSizes window_sizes(const AsyncJob& job, const TrainableModel& model) {
-  parallel::WindowSizes sizes{static_cast<int>(model.optimizer->slots().size()), 1, 0};
+  const std::size_t slots = job.has_local_steps() ? 0 : model.optimizer->slots().size();
+  parallel::WindowSizes sizes{static_cast<int>(slots), 1, 0, job.config().parallel.delay_compensation > 0};
   if (job.lock_step_until() == 0) return sizes;
   sizes.parts = parallel::most_subtrees(job.roles.workers,
                                         [&](int n) { return grain_plan(job.config(), model.network, n, 0).grains; });

@@ -38,6 +38,8 @@ struct AsyncJob {
   comm::Communicator& world() const { return session.world(); }
   /// Versions before this one are made in lock-step.
   std::int64_t lock_step_until() const;
+  /// Workers push changes that their own optimizers have made (local_steps.hpp), not gradients.
+  bool has_local_steps() const { return config().parallel.has_local_steps(); }
   int threads() const { return thread_count(config(), session.launch().cores_per_rank()); }
 };
 

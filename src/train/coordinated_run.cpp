@@ -46,12 +46,12 @@ class CoordinatedRun {
   bool is_over();
   void end();
   [[noreturn]] void diverged(const std::string& how);
-  static bool is_due(std::int64_t every, std::int64_t version) { return every > 0 && version % every == 0; }
-  /// A multiple of `every` has been passed since the last one.
-  static bool is_overdue(std::int64_t every, std::int64_t last, std::int64_t version) {
-    return every > 0 && version / every > last / every;
+  /// The steps after `before`, up to `now`, have a multiple of `every` among them.
+  static bool is_due(std::int64_t every, std::int64_t before, std::int64_t now) {
+    return every > 0 && now / every > before / every;
   }
-  std::int64_t version() const { return server_.shard->version(); }
+  /// Batches applied: the versions made, but where several batches make one.
+  std::int64_t steps() const { return book_.applied(); }
   double epoch_of(std::int64_t step) const {
     return static_cast<double>(data_.counter_of(step, config_.data.batch)) / static_cast<double>(data_.size);
   }
@@ -69,9 +69,9 @@ class CoordinatedRun {
   RecordWriter record_;
   AsyncInterval interval_;
   double lr_ = 0, last_loss_ = 0;
-  std::int64_t step_ = 0;  // the version whose update was looked at last
-  std::int64_t first_version_, evaluated_version_ = -1, saved_version_ = -1;
-  std::int64_t last_save_, last_evaluation_;  // versions, the run's first included
+  std::int64_t step_ = 0;  // batches applied with the update that was looked at last
+  std::int64_t first_step_, evaluated_step_ = -1, saved_step_ = -1;
+  std::int64_t last_save_, last_evaluation_;  // steps, the run's first included
   bool is_stopping_ = false, has_stepped_ = false;
   bool is_evaluating_ = false;
   bool has_snapshot_request_ = false;
@@ -82,15 +82,17 @@ class CoordinatedRun {
 
 parallel::LeaseOptions lease_options(const Config& config) {
   const bool is_unbounded = config.parallel.staleness == parallel::unbounded;
-  return {is_unbounded ? 0 : config.parallel.staleness, is_unbounded, config.parallel.longest_lease};
+  return {is_unbounded ? 0 : config.parallel.staleness, is_unbounded, config.parallel.longest_lease,
+          config.parallel.push_every};
 }
 
 std::string describe_staleness(const Config& config) {
   const auto& p = config.parallel;
   if (p.staleness == 0) return "0: lock-step, every worker computes a share of each batch";
   std::string text = p.staleness == parallel::unbounded ? "unbounded" : std::to_string(p.staleness);
-  text += fmt::format(", leases of 1 to {} batches", p.longest_lease);
+  text += fmt::format(", leases of 1 to {} {}", p.longest_lease, p.has_local_steps() ? "pushes" : "batches");
   if (p.lock_step_until > 0) text += fmt::format("; lock-step before update {}", p.lock_step_until);
+  if (p.delay_compensation > 0) text += fmt::format("; delays are compensated ({:g})", p.delay_compensation);
   if (p.staleness_scaling == "inverse") text += "; the rate of an update s > 1 versions old is divided by s";
   return text;
 }
@@ -109,26 +111,26 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
                      return lr_ = update_rate(config_, schedule_, version, staleness);
                    },
                    {config_.parallel.heartbeat_deadline_s,
-                    [this](std::int64_t version) {
-                      return is_due(data_.eval_steps, version) || is_due(data_.checkpoint_steps, version);
+                    [this](std::int64_t before, std::int64_t now) {
+                      return is_due(data_.eval_steps, before, now) || is_due(data_.checkpoint_steps, before, now);
                     },
                     job_.lock_step_until(),
                     [this](int shares) { return grain_plan(config_, server_.model.network, shares, 0).grains; },
-                    config_.optimizer.clip_norm}),
+                    config_.optimizer.clip_norm, config_.parallel.delay_compensation}),
       audit_(config_, data, first_open_, job_.done_beyond),
       metrics_(std::filesystem::path(config_.run.directory) / "metrics.jsonl",
-               job_.flags.is_resumed ? job_.first_step : -1),
-      first_version_(job_.first_step),
+               job_.flags.is_resumed ? job_.first_step : -1, config_.log.tensorboard),
+      first_step_(job_.first_step),
       last_save_(job_.first_step),
       last_evaluation_(job_.first_step),
       stop_watcher_(config_.run.directory, end_of_time_s(config_.run.wall_time),
                     guessed_save_s(state_bytes(server.model)), job_.flags.is_resumed) {
   interval_.by_worker.resize(static_cast<std::size_t>(job_.roles.workers));
   step_ = job_.first_step;
-  if (job_.flags.is_resumed) saved_version_ = job_.first_step;
+  if (job_.flags.is_resumed) saved_step_ = job_.first_step;
   if (config_.parallel.record)
     record_ = RecordWriter(config_.run.directory, job_.first_step, job_.flags.is_resumed, job_.threads());
-  if (metrics_.has_evaluation()) evaluated_version_ = job_.first_step;
+  if (metrics_.has_evaluation()) evaluated_step_ = job_.first_step;
 }
 
 ExitCode CoordinatedRun::run() {
@@ -136,16 +138,16 @@ ExitCode CoordinatedRun::run() {
   interval_.watch.restart();
   Stopwatch idle;
   while (!is_over()) {
-    const std::int64_t before = version();
+    const std::int64_t before = steps();
     look();
     use_snapshot();
-    if (version() != before) idle.restart();
+    if (steps() != before) idle.restart();
     else pass_time(idle.elapsed_s());
   }
   if (interval_.updates > 0) report();
   end();
   if (is_stopping_) return tell_stop();
-  log::info("done        {} steps, run in {}", version(), config_.run.directory);
+  log::info("done        {} steps, run in {}", steps(), config_.run.directory);
   return ExitCode::done;
 }
 
@@ -154,7 +156,7 @@ ExitCode CoordinatedRun::tell_stop() {
   const StopReason reason = coordinator_.wants_stop() ? std::max(stop_reason(), StopReason::signal) : stop_reason();
   const ExitCode code = reason == StopReason::file ? ExitCode::done : ExitCode::requeue;
   log::info("stopped     {} after step {}, state saved; go on with --resume (exit code {})", describe_stop(reason),
-            version(), static_cast<int>(code));
+            steps(), static_cast<int>(code));
   if (reason == StopReason::file) stop_watcher_.remove_stop_file();
   return code;
 }
@@ -179,13 +181,19 @@ void CoordinatedRun::describe() {
             job_.shards.imbalance(), parallel::version_buffers, job_.window->describe());
   log::info("transport   {}", job_.window_facts.describe(job_.world()));
   log::info("staleness   {}", describe_staleness(config_));
+  if (job_.has_local_steps())
+    log::info("pushes      changes made by {} steps of a worker's own {}, whose state is in no checkpoint",
+              config_.parallel.push_every, config_.optimizer.kind);
+  if (config_.parallel.elastic > 0)
+    log::info("elastic     workers keep weights of their own; a push takes both {:g} of the way to each other",
+              config_.parallel.elastic);
   log::info("network     {} layers, {} parameters", server_.model.network.nodes.size(),
             server_.model.network.parameter_count());
   log::info("device      {}, {} thread{} per rank", server_.model.backend->describe(), server_.model.threads,
             server_.model.threads == 1 ? "" : "s");
   log::info("data        {}", data_.train->describe());
   log::info("length      {} steps, {} per epoch{}", data_.total_steps, data_.steps_per_epoch,
-            first_version_ > 0 ? fmt::format(", resumed at step {}", first_version_) : "");
+            first_step_ > 0 ? fmt::format(", resumed at step {}", first_step_) : "");
 }
 
 /// One round of the coordinator, and what came of it.
@@ -202,15 +210,17 @@ void CoordinatedRun::look() {
 
 void CoordinatedRun::take(const parallel::Applied& update) {
   if (!update.is_finite) diverged(fmt::format("the loss of batch {} is NaN or Inf", update.batch));
-  set_error_step(update.version);
-  step_ = update.version;
+  set_error_step(update.steps);
+  step_ = update.steps;
+  if (job_.has_local_steps()) lr_ = scheduled_rate(config_, schedule_, update.batch + update.batches - 1);
   interval_.add(update);
   stop_watcher_.stepped(update.compute_s);  // leases are cut so that each lasts about as long as the slowest's batch
   record_.write(update);
   audit_.add(update);
   if (!has_stepped_) log::info("first step  after {}", human_seconds(since_process_start_s()));
   has_stepped_ = true;
-  if (is_due(data_.log_steps, update.version) || update.version == data_.total_steps) report();
+  if (is_due(data_.log_steps, update.steps - update.batches, update.steps) || update.steps == data_.total_steps)
+    report();
 }
 
 void CoordinatedRun::tell(const parallel::Attendance& event) {
@@ -225,14 +235,14 @@ void CoordinatedRun::tell(const parallel::Evaluated& result) {
   is_evaluating_ = false;
   stop_watcher_.evaluated(busy_.elapsed_s());
   if (result.rows == 0) return;  // cut short by a stop
-  evaluated_version_ = result.version;
+  evaluated_step_ = result.steps;
   const auto rows = static_cast<double>(result.rows);
   const double loss = static_cast<double>(result.loss_units) * model::loss_unit / rows;
   const double labels = rows * static_cast<double>(server_.model.network.targets_per_sample());
   if (!result.is_finite) diverged("the loss on the test split is NaN or Inf");
-  std::string line = fmt::format("test        step {}  loss {:.5f}", result.version, loss);
-  MetricsLine metrics{{"step", result.version},
-                      {"epoch", epoch_of(result.version)},
+  std::string line = fmt::format("test        step {}  loss {:.5f}", result.steps, loss);
+  MetricsLine metrics{{"step", result.steps},
+                      {"epoch", epoch_of(result.steps)},
                       {"split", std::string("test")},
                       {"samples", result.rows},
                       {"loss", loss}};
@@ -297,16 +307,16 @@ void CoordinatedRun::use_snapshot() {
   const std::optional<parallel::Snapshot> snapshot = coordinator_.snapshot();
   if (!snapshot) return;
   has_snapshot_request_ = false;
-  const bool is_final = snapshot->version == version() && (book_.is_done() || is_stopping_);
-  const bool saves = snapshot->version != saved_version_ &&
-                     (is_final || is_overdue(data_.checkpoint_steps, last_save_, snapshot->version));
-  const bool evaluates = data_.has_test && snapshot->version != evaluated_version_ && !is_stopping_ &&
-                         (is_final || is_overdue(data_.eval_steps, last_evaluation_, snapshot->version));
+  const bool is_final = snapshot->steps() == steps() && (book_.is_done() || is_stopping_);
+  const bool saves =
+      snapshot->steps() != saved_step_ && (is_final || is_due(data_.checkpoint_steps, last_save_, snapshot->steps()));
+  const bool evaluates = data_.has_test && snapshot->steps() != evaluated_step_ && !is_stopping_ &&
+                         (is_final || is_due(data_.eval_steps, last_evaluation_, snapshot->steps()));
   if (saves) {
-    last_save_ = snapshot->version;
+    last_save_ = snapshot->steps();
     start_save(*snapshot);
   } else if (evaluates) {
-    last_evaluation_ = snapshot->version;
+    last_evaluation_ = snapshot->steps();
     is_evaluating_ = true;
     busy_.restart();
     coordinator_.evaluate_snapshot();
@@ -322,7 +332,7 @@ void CoordinatedRun::start_save(const parallel::Snapshot& snapshot) {
   for (int s = 0; s < job_.roles.servers; ++s) {
     const Range range = job_.shards.ranges[static_cast<std::size_t>(s)];
     std::vector<float> part(static_cast<std::size_t>(range.size()));
-    for (std::size_t k = 0; k <= model.optimizer_state.size(); ++k) {
+    for (std::size_t k = 0; k <= static_cast<std::size_t>(job_.sizes.optimizer_slots); ++k) {
       coordinator_.read_snapshot(s, static_cast<int>(k), part);
       const std::span<float> arena = k == 0 ? model.store->weights() : model.optimizer_state[k - 1];
       for (std::int64_t i = 0; i < range.size(); ++i) {
@@ -337,7 +347,7 @@ void CoordinatedRun::start_save(const parallel::Snapshot& snapshot) {
   for (float w : model.store->weights())
     if (!std::isfinite(w)) diverged("a weight is NaN or Inf");
   CheckpointState state;
-  state.step = snapshot.version;
+  state.step = snapshot.steps();
   state.sample_counter = data_.counter_of(snapshot.first_open, config_.data.batch);
   state.epoch = state.sample_counter / data_.size;
   state.done_beyond = snapshot.committed_beyond;
@@ -346,7 +356,7 @@ void CoordinatedRun::start_save(const parallel::Snapshot& snapshot) {
     const auto sums = index_sums_of_step(config_, data_, step);
     for (std::size_t i = 0; i < 3; ++i) state.audit[i] += static_cast<std::int64_t>(sums[i]);
   }
-  saved_version_ = snapshot.version;
+  saved_step_ = snapshot.steps();
   saving_ = std::async(std::launch::async, [this, state = std::move(state)]() mutable {
     CheckpointState tensors = gather_state(server_.model);
     state.weights = std::move(tensors.weights);
@@ -359,8 +369,8 @@ void CoordinatedRun::start_save(const parallel::Snapshot& snapshot) {
 bool CoordinatedRun::is_over() {
   if (!book_.is_done() && !is_stopping_) return false;
   if (!coordinator_.is_idle() || saving_.valid() || is_evaluating_) return false;
-  const bool is_saved = saved_version_ == version();
-  const bool is_evaluated = !data_.has_test || is_stopping_ || evaluated_version_ == version();
+  const bool is_saved = saved_step_ == steps();
+  const bool is_evaluated = !data_.has_test || is_stopping_ || evaluated_step_ == steps();
   if (is_saved && is_evaluated) return true;
   if (!has_snapshot_request_) {
     coordinator_.request_snapshot();
@@ -378,13 +388,13 @@ void CoordinatedRun::end() {
 void CoordinatedRun::diverged(const std::string& how) {
   if (saving_.valid()) saving_.wait();
   end();
-  const std::string saved = saved_version_ >= 0 ? fmt::format("the checkpoint of step {} is good", saved_version_)
-                                                : "no checkpoint was written";
+  const std::string saved =
+      saved_step_ >= 0 ? fmt::format("the checkpoint of step {} is good", saved_step_) : "no checkpoint was written";
   throw AgreedError(
       ExitCode::diverged,
       fmt::format("diverged at step {}: {}; {}; try a lower optimizer.lr, a smaller parallel.staleness, a "
                   "warm-up or optimizer.clip_norm",
-                  version(), how, saved));
+                  steps(), how, saved));
 }
 
 }  // namespace

@@ -122,7 +122,8 @@ void Run::start() {
     if (is_rank_0()) write_file_atomic(directory() / "config.yaml", loaded_.effective_yaml);
   });
   together(world_, "metrics file", [&] {
-    if (is_rank_0()) metrics_ = MetricsWriter(directory() / "metrics.jsonl", flags_.is_resumed ? step_ : -1);
+    if (is_rank_0())
+      metrics_ = MetricsWriter(directory() / "metrics.jsonl", flags_.is_resumed ? step_ : -1, config_.log.tensorboard);
   });
   std::int64_t has_evaluation = metrics_.has_evaluation() ? 1 : 0;
   world_.all_reduce(std::span(&has_evaluation, 1), comm::Reduction::max, "evaluations so far");
@@ -346,6 +347,13 @@ void Run::diverged(const std::string& how) {
 }
 
 }  // namespace
+
+TrainFlags continue_flags(comm::Communicator& world, const std::string& run_directory) {
+  std::int64_t has_checkpoint = 0;
+  if (world.rank() == 0) has_checkpoint = list_checkpoints(run_directory).empty() ? 0 : 1;
+  world.all_reduce(std::span(&has_checkpoint, 1), comm::Reduction::max, "whether there is a checkpoint");
+  return {has_checkpoint != 0, has_checkpoint == 0};
+}
 
 ExitCode train(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags) {
   if (loaded.config.parallel.strategy == "parameter_server") return train_async(session, loaded, flags);

@@ -42,15 +42,31 @@ void put(nlohmann::ordered_json& object, const std::string& key,
   object[key + "_text"] = std::isnan(*number) ? "nan" : *number > 0 ? "inf" : "-inf";
 }
 
+/// Every number of a line but its step; samples and epoch are the same as the step, in other units.
+Scalars scalars_of(const MetricsLine& line, std::int64_t& step) {
+  Scalars scalars;
+  std::string group = "train/";
+  for (const auto& [key, value] : line) {
+    const auto* whole = std::get_if<std::int64_t>(&value);
+    if (key == "step" && whole != nullptr) step = *whole;
+    else if (key == "split") group = std::get<std::string>(value) + "/";
+    else if (const auto* number = std::get_if<double>(&value)) scalars.emplace_back(key, *number);
+    else if (whole != nullptr && key != "samples") scalars.emplace_back(key, static_cast<double>(*whole));
+  }
+  for (auto& [tag, number] : scalars) tag.insert(0, group);
+  return scalars;
+}
+
 }  // namespace
 
-MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::int64_t resume_step) {
+MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::int64_t resume_step, bool writes_events) {
   constexpr int code = static_cast<int>(ExitCode::checkpoint);
   if (resume_step >= 0 && std::filesystem::exists(path))
     write_file_atomic(path, lines_up_to(read_file(path, code), resume_step, has_evaluation_), code);
   name_ = path.string();
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(ExitCode::checkpoint, "cannot open {}: {}", path.string(), std::strerror(errno));
+  if (writes_events) events_ = EventWriter(path.parent_path(), resume_step);
 }
 
 MetricsWriter::~MetricsWriter() {
@@ -69,6 +85,9 @@ void MetricsWriter::write(const MetricsLine& line) {
   if (written != static_cast<ssize_t>(text.size()))
     fail(ExitCode::checkpoint, "cannot append to {}: {}; free disk space", name_,
          written < 0 ? std::strerror(errno) : "the disk is full");
+  std::int64_t step = 0;
+  const Scalars scalars = scalars_of(line, step);
+  events_.write(step, scalars);
 }
 
 }  // namespace muster::train

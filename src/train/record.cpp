@@ -34,11 +34,17 @@ RecordWriter::RecordWriter(const std::filesystem::path& run_directory, std::int6
 void RecordWriter::write(const parallel::Applied& update) {
   std::vector<std::int64_t> workers;
   for (const auto& share : update.shares) workers.push_back(share.worker);
-  lines_.write({{"step", update.version},
-                {"batch", update.batch},
-                {"grains", update.grains},
-                {"workers", words(workers)},
-                {"bases", words(update.bases)}});
+  MetricsLine line{{"step", update.steps},
+                   {"batch", update.batch},
+                   {"grains", update.grains},
+                   {"workers", words(workers)},
+                   {"bases", words(update.bases)}};
+  if (update.version != update.steps || update.batches != 1 || update.is_fresh) {
+    line.emplace_back("version", update.version);
+    line.emplace_back("batches", update.batches);
+    line.emplace_back("is_fresh", std::int64_t{update.is_fresh});
+  }
+  lines_.write(line);
 }
 
 Record read_record(const std::filesystem::path& run_directory) {
@@ -47,7 +53,7 @@ Record read_record(const std::filesystem::path& run_directory) {
     fail(ExitCode::usage, "{}: not found; a run is recorded with parallel.record: true", path.string());
   Record record;
   bool has_start = false;
-  std::int64_t version = 0;
+  std::int64_t done = 0;
   int number = 0;
   for (const std::string& line : split(read_file(path), '\n')) {
     ++number;
@@ -60,16 +66,18 @@ Record read_record(const std::filesystem::path& run_directory) {
         fail(ExitCode::usage,
              "{}:{}: the run went on with {} threads per worker after {}; such a run cannot be replayed", path.string(),
              number, threads, record.threads);
-      if (!has_start) record.first_version = version = step;
+      if (!has_start) record.first_step = done = step;
       record.threads = threads;
       has_start = true;
       continue;
     }
-    if (!has_start || step != version + 1)
+    const auto batches = object.value("batches", std::int64_t{1});
+    if (!has_start || step != done + batches)
       fail(ExitCode::usage, "{}:{}: expected update {}, found {}; parts of the run were not recorded", path.string(),
-           number, version + 1, step);
-    version = step;
-    record.updates.push_back({step, object.at("batch").get<std::int64_t>(), object.at("grains").get<std::int64_t>(),
+           number, done + batches, step);
+    done = step;
+    record.updates.push_back({step, object.value("version", step), object.at("batch").get<std::int64_t>(), batches,
+                              object.value("is_fresh", std::int64_t{0}) == 1, object.at("grains").get<std::int64_t>(),
                               values(object.at("workers").get<std::string>()),
                               values(object.at("bases").get<std::string>())});
   }

@@ -13,16 +13,19 @@
 namespace muster::train {
 
 struct RecordedUpdate {
-  std::int64_t version = 0;  ///< that it made
+  std::int64_t steps = 0;    ///< batches of the run that are applied, these included
+  std::int64_t version = 0;  ///< that it made; the same as steps but where several batches make an update
   std::int64_t batch = 0;
-  std::int64_t grains = 1;  ///< leaves of the sum tree, where several workers had shares
+  std::int64_t batches = 1;  ///< from `batch` on
+  bool is_fresh = false;     ///< the worker's own optimizer began with an empty state
+  std::int64_t grains = 1;   ///< leaves of the sum tree, where several workers had shares
   std::vector<std::int64_t> workers;
   std::vector<std::int64_t> bases;  ///< version of every shard that it was computed at
 };
 
 struct Record {
-  std::int64_t first_version = 0;  ///< before the first update
-  std::int64_t threads = 1;        ///< per worker: kernels may sum differently with other numbers
+  std::int64_t first_step = 0;  ///< batches applied before the first update
+  std::int64_t threads = 1;     ///< per worker: kernels may sum differently with other numbers
   std::vector<RecordedUpdate> updates;
 };
 

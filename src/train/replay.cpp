@@ -4,15 +4,19 @@
 //              the gradient of the batch (before its turn, as soon as those versions are there)
 //   all ranks  receive it and make the next version, as a server did
 //
+// Where workers pushed changes made by their own optimizers (local_steps.hpp), a worker's are all computed by the same
+// rank, in order, since the optimizer's state goes on from one to the next.
 // Versions are kept as long as an update to come was computed at them.
 #include <muster/train/replay.hpp>
 
 #include "train/async.hpp"
+#include "train/local_steps.hpp"
 #include "train/record.hpp"
 #include "train/update_rate.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/log.hpp>
+#include <muster/optim/delay.hpp>
 #include <muster/train/checkpoint.hpp>
 #include <muster/train/state.hpp>
 #include <muster/train/together.hpp>
@@ -29,7 +33,7 @@ namespace {
 using Version = std::vector<float>;
 
 struct Gradient {
-  std::vector<float> values;  ///< parameters, then the new running values
+  std::vector<float> values;  ///< parameters' (or the change of them), then the new running values
   double scale = 1;           ///< clipping
 };
 
@@ -42,12 +46,20 @@ class Replay {
   Replica& replica_for(const RecordedUpdate& update);
   void keep_uses();
   Version pulled(const RecordedUpdate& update);
+  int owner_of(std::int64_t index) const;
+  bool is_own(std::int64_t index) const { return owner_of(index) == world_.rank(); }
+  void order_own();
+  std::int64_t updates_until(const std::filesystem::path& directory, std::int64_t step) const;
   void compute_ahead(std::int64_t index);
+  const dataset::Batch& next_batch(std::int64_t step);
   Gradient compute(const RecordedUpdate& update);
+  void compute_change(const RecordedUpdate& update, Replica& replica, const Version& whole, std::span<float> change);
   void share(std::int64_t index, Gradient& gradient);
-  void apply(const RecordedUpdate& update, const Gradient& gradient);
+  void apply(const RecordedUpdate& update, Gradient& gradient);
   void compare(const CheckpointState& saved);
-  std::int64_t first_version() const { return record_.first_version; }
+  std::int64_t updates() const { return static_cast<std::int64_t>(record_.updates.size()); }
+  const RecordedUpdate& update(std::int64_t index) const { return record_.updates[static_cast<std::size_t>(index)]; }
+  bool has_local_steps() const { return loaded_.config.parallel.has_local_steps(); }
 
   comm::Communicator& world_;
   const config::Loaded& loaded_;
@@ -64,10 +76,12 @@ class Replay {
   std::int64_t parameters_ = 0, running_ = 0;
   std::int64_t next_own_ = 0;                  ///< index of this rank's next gradient
   std::map<std::int64_t, Gradient> computed_;  ///< by index
+  std::map<std::int64_t, LocalState> local_;   ///< by worker
+  std::unique_ptr<optim::Optimizer> change_optimizer_ = make_change_optimizer();
 };
 
 Replay::Replay(comm::Session& session, const config::Loaded& loaded, Record record)
-    : world_(session.world()), loaded_(loaded), record_(std::move(record)), next_own_(world_.rank()) {
+    : world_(session.world()), loaded_(loaded), record_(std::move(record)) {
   const Config& config = loaded_.config;
   const int threads = static_cast<int>(record_.threads);
   session.set_deadline(config.run.deadline_s);
@@ -117,48 +131,91 @@ Version Replay::pulled(const RecordedUpdate& update) {
   return whole;
 }
 
+/// The rank that computes an update.
+int Replay::owner_of(std::int64_t index) const {
+  return static_cast<int>((has_local_steps() ? update(index).workers.front() : index) % world_.size());
+}
+
+/// This rank's batches, in the order in which it will ask for them.
+void Replay::order_own() {
+  const std::int64_t size = loaded_.config.data.batch;
+  for (std::int64_t i = 0; i < updates(); ++i)
+    for (std::int64_t step = update(i).batch; is_own(i) && step < update(i).batch + update(i).batches; ++step)
+      queue_->order({data_.counter_of(step, size), data_.counter_of(step + 1, size)});
+}
+
 /// This rank's next gradient, if what it was computed at is there; `index`: of the update that all are at.
 void Replay::compute_ahead(std::int64_t index) {
-  while (next_own_ < index) next_own_ += world_.size();
-  if (next_own_ >= static_cast<std::int64_t>(record_.updates.size()) || computed_.contains(next_own_)) return;
-  const RecordedUpdate& update = record_.updates[static_cast<std::size_t>(next_own_)];
-  if (std::ranges::max(update.bases) > first_version() + index) return;
-  computed_.emplace(next_own_, compute(update));
+  while (next_own_ < updates() && (next_own_ < index || !is_own(next_own_))) ++next_own_;
+  if (next_own_ == updates() || computed_.contains(next_own_)) return;
+  const RecordedUpdate& own = update(next_own_);
+  if (!std::ranges::all_of(own.bases, [&](std::int64_t base) { return versions_.contains(base); })) return;
+  computed_.emplace(next_own_, compute(own));
+}
+
+const dataset::Batch& Replay::next_batch(std::int64_t step) {
+  const dataset::Batch* batch = queue_->next();
+  MUSTER_CHECK(batch != nullptr, "no batch for step {}", step);
+  return *batch;
 }
 
 Gradient Replay::compute(const RecordedUpdate& update) {
   Replica& replica = replica_for(update);
-  const dataset::Batch* batch = queue_->next();
-  MUSTER_CHECK(batch != nullptr, "no batch for step {}", update.batch);
   const Version whole = pulled(update);
   const auto cut = whole.begin() + static_cast<std::ptrdiff_t>(parameters_);
   std::copy(whole.begin(), cut, replica.store->weights().begin());
   set_running(*replica.store, {cut, whole.end()});
-  const StepResult result = replica.step->gradient(*batch, update.batch, false);
-  replica.step->update_running_values(update.batch, batch->position.rows);
   Gradient gradient;
-  const auto sum = replica.reducer->result().first(static_cast<std::size_t>(parameters_));
-  gradient.values.assign(sum.begin(), sum.end());
   gradient.values.resize(whole.size());
-  copy_running(*replica.store, std::span(gradient.values).subspan(static_cast<std::size_t>(parameters_)));
-  gradient.scale = result.grad_scale;
+  const std::span<float> trained = std::span(gradient.values).first(static_cast<std::size_t>(parameters_));
+  if (has_local_steps()) {
+    compute_change(update, replica, whole, trained);
+  } else {
+    const dataset::Batch& batch = next_batch(update.batch);
+    const StepResult result = replica.step->gradient(batch, update.batch, false);
+    replica.step->update_running_values(update.batch, batch.position.rows);
+    std::ranges::copy(replica.reducer->result().first(trained.size()), trained.begin());
+    gradient.scale = result.grad_scale;
+  }
+  copy_running(*replica.store, std::span(gradient.values).subspan(trained.size()));
   return gradient;
 }
 
+void Replay::compute_change(const RecordedUpdate& update, Replica& replica, const Version& whole,
+                            std::span<float> change) {
+  const double elastic = loaded_.config.parallel.elastic;
+  LocalState& state = local_.try_emplace(update.workers.front(), replica, elastic).first->second;
+  if (update.is_fresh) state.clear();
+  start_push(replica, state, std::span(whole).first(change.size()), std::span(whole).subspan(change.size()));
+  for (std::int64_t step = update.batch; step < update.batch + update.batches; ++step)
+    make_local_step(replica, next_batch(step), step, scheduled_rate(loaded_.config, *schedule_, step), state);
+  finish_push(replica, state, std::span(whole).first(change.size()), elastic, change);
+}
+
 void Replay::share(std::int64_t index, Gradient& gradient) {
-  const int owner = static_cast<int>(index % world_.size());
+  const int owner = owner_of(index);
   gradient.values.resize(static_cast<std::size_t>(parameters_ + running_));
   world_.broadcast(comm::bytes_of(std::span(gradient.values)), owner, "gradient");
   world_.broadcast(comm::bytes_of(std::span(&gradient.scale, 1)), owner, "scale of a gradient");
 }
 
-void Replay::apply(const RecordedUpdate& update, const Gradient& gradient) {
+void Replay::apply(const RecordedUpdate& update, Gradient& gradient) {
   const std::int64_t before = update.version - 1;
-  const double lr = update_rate(loaded_.config, *schedule_, before, before - std::ranges::min(update.bases));
-  const std::span<const float> values = gradient.values;
+  const std::int64_t staleness = before - std::ranges::min(update.bases);
+  const double lr = update_rate(loaded_.config, *schedule_, before, staleness);
+  const double compensation = staleness > 0 ? loaded_.config.parallel.delay_compensation : 0;
   const auto parameters = static_cast<std::size_t>(parameters_);
-  model_->optimizer->update({lr, before + 1, gradient.scale, model_->threads}, model_->store->weights(),
-                            values.first(parameters), model_->optimizer_state, model_->runs);
+  const std::span<float> values = gradient.values;
+  const std::span<float> trained = values.first(parameters);
+  if (compensation > 0) {
+    const Version then = pulled(update);
+    optim::compensate_delay(trained, gradient.scale, compensation, model_->store->weights(),
+                            std::span(then).first(parameters), trained);
+    gradient.scale = 1;
+  }
+  const optim::UpdateContext context{lr, before + 1, gradient.scale, model_->threads};
+  if (has_local_steps()) change_optimizer_->update(context, model_->store->weights(), trained, {}, model_->runs);
+  else model_->optimizer->update(context, model_->store->weights(), trained, model_->optimizer_state, model_->runs);
   set_running(*model_->store, values.subspan(parameters));
 }
 
@@ -181,34 +238,34 @@ void Replay::compare(const CheckpointState& saved) {
   check(saved.optimizer, mine.optimizer);
 }
 
+/// How many of the recorded updates lead to the checkpoint of a step.
+std::int64_t Replay::updates_until(const std::filesystem::path& directory, std::int64_t step) const {
+  if (step == record_.first_step) return 0;
+  const auto found = std::ranges::find(record_.updates, step, &RecordedUpdate::steps);
+  if (found == record_.updates.end())
+    fail(ExitCode::usage, "{}: the record has updates {} to {}, the newest checkpoint is of step {}",
+         directory.string(), record_.first_step + 1, record_.updates.empty() ? 0 : record_.updates.back().steps, step);
+  return found - record_.updates.begin() + 1;
+}
+
 ExitCode Replay::run(const std::filesystem::path& directory) {
   std::map<std::int64_t, std::filesystem::path> checkpoints;
   together(world_, "reading the checkpoints", [&] {
     for (const auto& folder : list_checkpoints(directory)) checkpoints[load_checkpoint(folder).step] = folder;
     if (checkpoints.empty()) fail(ExitCode::checkpoint, "{}: no checkpoint to compare with", directory.string());
-    const std::int64_t last = checkpoints.rbegin()->first - first_version();
-    if (last > static_cast<std::int64_t>(record_.updates.size()) || last < 0)
-      fail(ExitCode::usage, "{}: the record has updates {} to {}, the newest checkpoint is of step {}",
-           directory.string(), first_version() + 1, first_version() + static_cast<std::int64_t>(record_.updates.size()),
-           checkpoints.rbegin()->first);
-    if (first_version() != 0)
+    if (record_.first_step != 0)
       fail(ExitCode::usage, "{}: the record begins at step {}; the run was not recorded from its beginning",
-           directory.string(), first_version());
-    record_.updates.resize(static_cast<std::size_t>(last));
+           directory.string(), record_.first_step);
+    record_.updates.resize(static_cast<std::size_t>(updates_until(directory, checkpoints.rbegin()->first)));
   });
   keep_uses();
   dataset::QueueOptions options = queue_options(loaded_.config);
   options.rows_of = [](std::int64_t rows) { return Range{0, rows}; };
   queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_.train), options);
-  const auto updates = static_cast<std::int64_t>(record_.updates.size());
-  const std::int64_t batch = loaded_.config.data.batch;
-  for (std::int64_t i = world_.rank(); i < updates; i += world_.size()) {
-    const std::int64_t step = record_.updates[static_cast<std::size_t>(i)].batch;
-    queue_->order({data_.counter_of(step, batch), data_.counter_of(step + 1, batch)});
-  }
-  for (std::int64_t i = 0; i < updates; ++i) {
-    const RecordedUpdate& update = record_.updates[static_cast<std::size_t>(i)];
-    Version& now = versions_[update.version - 1];
+  order_own();
+  for (std::int64_t i = 0; i < updates(); ++i) {
+    const RecordedUpdate& made = update(i);
+    Version& now = versions_[made.version - 1];
     now.resize(static_cast<std::size_t>(parameters_ + running_));
     std::ranges::copy(model_->store->weights(), now.begin());
     copy_running(*model_->store, std::span(now).subspan(static_cast<std::size_t>(parameters_)));
@@ -216,15 +273,15 @@ ExitCode Replay::run(const std::filesystem::path& directory) {
     Gradient gradient;
     if (computed_.contains(i)) gradient = std::move(computed_.extract(i).mapped());
     share(i, gradient);
-    apply(update, gradient);
+    apply(made, gradient);
     std::erase_if(versions_,
                   [&](const auto& kept) { return !last_use_.contains(kept.first) || last_use_[kept.first] <= i; });
-    if (const auto saved = checkpoints.find(update.version); saved != checkpoints.end())
+    if (const auto saved = checkpoints.find(made.steps); saved != checkpoints.end())
       together(world_, "comparing with a checkpoint", [&] { compare(load_checkpoint(saved->second)); });
   }
   for (auto& [grains, replica] : replicas_) replica->close();
   if (world_.rank() == 0)
-    log::info("replayed    {} updates; {} checkpoint{} equal to the bit, the last of step {}", updates,
+    log::info("replayed    {} updates; {} checkpoint{} equal to the bit, the last of step {}", updates(),
               checkpoints.size(), checkpoints.size() == 1 ? "" : "s", checkpoints.rbegin()->first);
   return ExitCode::done;
 }

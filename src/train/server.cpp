@@ -1,5 +1,7 @@
 #include "train/server.hpp"
 
+#include "train/local_steps.hpp"
+
 #include <muster/base/clock.hpp>
 #include <muster/base/pause.hpp>
 
@@ -52,10 +54,16 @@ std::vector<float> ServerRank::cut_state(std::size_t slot) {
 }
 
 void ServerRank::start() {
+  if (job.has_local_steps()) {  // the workers keep the optimizer's state; checkpoints say that it is empty
+    change_optimizer = make_change_optimizer();
+    for (const std::span<float> slot : model.optimizer_state) std::ranges::fill(slot, 0.0f);
+  }
+  const optim::Optimizer& optimizer = change_optimizer ? *change_optimizer : *model.optimizer;
   shard = std::make_unique<parallel::ShardServer>(*job.window, job.roles, job.shards, job.sizes, job.world().rank(),
-                                                  *model.optimizer, model.runs, job.threads());
+                                                  optimizer, model.runs, job.threads());
   std::vector<std::vector<float>> state;
-  for (std::size_t slot = 0; slot < model.optimizer_state.size(); ++slot) state.push_back(cut_state(slot));
+  for (int slot = 0; slot < job.sizes.optimizer_slots; ++slot)
+    state.push_back(cut_state(static_cast<std::size_t>(slot)));
   shard->start(job.first_step, cut_weights(), {state.begin(), state.end()});
 }
 

@@ -18,6 +18,7 @@ class ServerRank {
 
   AsyncJob& job;
   TrainableModel model;
+  std::unique_ptr<optim::Optimizer> change_optimizer;  ///< where workers push changes: in the place of the model's
   std::unique_ptr<parallel::ShardServer> shard;
 
   /// This shard's elements of the parameters and running values, from or into the whole model.

@@ -6,9 +6,14 @@
 //             servers while the backward pass goes on
 //   commit    the new running values, then one word to the coordinator
 //
-// Nothing is waited for but work, weights, and the slots of the commit before the last. In lock-step it takes a share
-// of a batch instead, at a version that all workers share, and the step's sums over the batch go through the servers.
+// With parallel.push_every above 1, or parallel.elastic, it makes several steps by itself between two pushes instead:
+// local_steps.hpp. Nothing is waited for but work, weights, and the slots of the commit before the last. In lock-step
+// it takes a share of a batch instead, at a version that all workers share, and the step's sums over the batch go
+// through the servers.
 #include "train/async.hpp"
+
+#include "train/local_steps.hpp"
+#include "train/update_rate.hpp"
 
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
@@ -19,6 +24,7 @@
 #include <muster/train/evaluate.hpp>
 #include <muster/train/signals.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -39,6 +45,13 @@ double slowness(int worker) {
   return which == worker ? factor : 1;
 }
 
+void add(parallel::CommitFacts& facts, const model::MicroBatchResult& sums) {
+  facts.rows += sums.rows;
+  facts.loss_units += sums.loss_units;
+  facts.correct += sums.correct;
+  facts.top_k_correct += sums.top_k_correct;
+}
+
 class Worker {
  public:
   Worker(AsyncJob& job, RunData data);
@@ -47,7 +60,10 @@ class Worker {
 
  private:
   void become(int replicas, int replica);
+  ReplicaLinks links_of(int replicas, int replica);
   void train(const Range& batches);
+  void train_locally(const Range& batches);
+  void push_change(const Range& group);
   void take_share(const parallel::Task& task);
   const dataset::Batch& share_of(std::int64_t step);
   void order(std::int64_t step);
@@ -64,14 +80,20 @@ class Worker {
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<dataset::BatchQueue> queue_;
-  std::deque<std::int64_t> ordered_;  // steps whose shares the queue has or reads
-  std::vector<float> running_;        // as pulled: what did not change since is not copied again
-  std::vector<float> new_running_;    // as pushed
+  std::deque<std::int64_t> ordered_;   // steps whose shares the queue has or reads
+  std::vector<float> running_;         // as pulled: what did not change since is not copied again
+  std::vector<float> new_running_;     // as pushed
+  std::unique_ptr<LocalState> local_;  // where the worker has an optimizer of its own
+  std::vector<float> pulled_, change_;
+  optim::Schedule schedule_;
   double slowness_;
 };
 
 Worker::Worker(AsyncJob& job, RunData data)
-    : job_(job), data_(std::move(data)), slowness_(slowness(job.roles.worker_of(job.world().rank()))) {
+    : job_(job),
+      data_(std::move(data)),
+      schedule_(job.config().schedule, data_.total_steps, static_cast<double>(data_.steps_per_epoch)),
+      slowness_(slowness(job.roles.worker_of(job.world().rank()))) {
   const Config& config = job_.config();
   const int rank = job_.world().rank();
   alone_ = job_.world().split(rank, 0, "alone");
@@ -83,6 +105,10 @@ Worker::Worker(AsyncJob& job, RunData data)
   first_.reset();
   running_.resize(static_cast<std::size_t>(job_.shards.running));
   new_running_.resize(running_.size());
+  if (job_.has_local_steps()) {
+    pulled_.resize(static_cast<std::size_t>(job_.shards.parameters));
+    change_.resize(pulled_.size());
+  }
   dataset::QueueOptions options = queue_options(config);
   options.rows_of = [](std::int64_t rows) { return Range{0, rows}; };
   queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_.train), options);
@@ -110,19 +136,20 @@ void Worker::work() {
           return;
       }
     } catch (const parallel::VoidTask&) {
-      // what was computed is somebody else's now
+      if (local_) local_->clear();  // what was computed is somebody else's now
     }
   }
 }
 
-/// One of so many replicas: its programs are made for its share of a batch. Anew only where the shares change.
-void Worker::become(int replicas, int replica) {
-  if (replica_ && replica_->plan.replicas == replicas && replica_->plan.replica == replica) return;
-  client_->forget();
-  evaluator_.reset();
-  replica_.reset();
+/// How the step's sums are made: through the servers, but here where only the change of several steps goes there.
+ReplicaLinks Worker::links_of(int replicas, int replica) {
+  if (job_.has_local_steps()) {
+    ReplicaLinks links = links_over(job_.config(), *alone_, job_.threads());
+    links.layouts = layouts_;
+    return links;
+  }
   parallel::ServerClient& client = *client_;
-  const ReplicaLinks links{
+  return {
       {replicas, replica},
       {},
       [&](const parallel::GrainPlan& plan, std::int64_t elements) {
@@ -134,7 +161,16 @@ void Worker::become(int replicas, int replica) {
       layouts_,
       nullptr,
       nullptr};
-  replica_ = std::make_unique<Replica>(job_.config(), links, data_.size, job_.threads(), [&client] { client.beat(); });
+}
+
+/// One of so many replicas: its programs are made for its share of a batch. Anew only where the shares change.
+void Worker::become(int replicas, int replica) {
+  if (replica_ && replica_->plan.replicas == replicas && replica_->plan.replica == replica) return;
+  client_->forget();
+  evaluator_.reset();
+  replica_.reset();
+  replica_ = std::make_unique<Replica>(job_.config(), links_of(replicas, replica), data_.size, job_.threads(),
+                                       [&client = *client_] { client.beat(); });
   evaluator_ = std::make_unique<Evaluator>(job_.config(), replica_->network, *replica_->backend, *replica_->store,
                                            *alone_, replica_->threads);
   while (!ordered_.empty()) {  // other rows than are wanted now
@@ -148,7 +184,50 @@ void Worker::become(int replicas, int replica) {
 void Worker::train(const Range& batches) {
   become(1, 0);
   for (std::int64_t step = batches.begin; step < batches.end; ++step) order(step);
+  if (job_.has_local_steps()) return train_locally(batches);
   for (std::int64_t step = batches.begin; step < batches.end; ++step) compute(share_of(step), step, -1);
+}
+
+/// Push by push; no push is of two epochs.
+void Worker::train_locally(const Range& batches) {
+  if (!local_) local_ = std::make_unique<LocalState>(*replica_, job_.config().parallel.elastic);
+  Range group{batches.begin, batches.begin};
+  while (group.end < batches.end) {
+    group.begin = group.end;
+    group.end = std::min({group.begin + job_.config().parallel.push_every, batches.end,
+                          data_.first_step_of_epoch(group.begin) + data_.steps_per_epoch});
+    push_change(group);
+  }
+}
+
+/// Waits for what has become of the last push: the optimizer's state goes on from it only where it was accepted.
+void Worker::push_change(const Range& group) {
+  if (!client_->was_accepted()) local_->clear();
+  const Stopwatch watch;
+  const bool is_own = local_->has_weights();
+  if (!is_own) client_->pull(pulled_, running_, -1);
+  start_push(*replica_, *local_, pulled_, running_);
+  parallel::CommitFacts facts;
+  facts.batch = group.begin;
+  facts.batches = group.size();
+  facts.is_fresh = local_->steps == 0;
+  for (std::int64_t step = group.begin; step < group.end && facts.is_finite; ++step) {
+    const dataset::Batch& batch = share_of(step);
+    const double lr = scheduled_rate(job_.config(), schedule_, step);
+    const StepResult result = make_local_step(*replica_, batch, step, lr, *local_);
+    add(facts, result.sums);
+    facts.is_finite = result.is_finite;
+    const auto sums = index_sums(batch.indices);
+    for (std::size_t i = 0; i < sums.size(); ++i) facts.index_sums[i] += sums[i];
+  }
+  if (is_own) client_->pull(pulled_, running_, -1);
+  finish_push(*replica_, *local_, pulled_, job_.config().parallel.elastic, change_);
+  copy_running(*replica_->store, new_running_);
+  lag(watch.elapsed_s());
+  client_->push(0, {0, job_.shards.parameters}, change_);
+  client_->push(0, {job_.shards.parameters, job_.shards.elements()}, new_running_);
+  facts.compute_s = watch.elapsed_s();
+  client_->commit(facts);
 }
 
 /// The next share will most likely be the same of the next batch.
@@ -187,14 +266,13 @@ void Worker::compute(const dataset::Batch& batch, std::int64_t step, std::int64_
   replica_->step->update_running_values(step, batch.position.rows);  // all take part, whatever their losses are
   copy_running(*replica_->store, new_running_);
   lag(watch.elapsed_s());
+  const bool is_lease = at_least < 0;
+  if (is_lease && job_.sizes.keeps_pulled) client_->push_pulled(replica_->store->weights());
   if (replica_->plan.replica == 0) client_->push(0, {job_.shards.parameters, job_.shards.elements()}, new_running_);
 
   parallel::CommitFacts facts;
   facts.batch = step;
-  facts.rows = result.sums.rows;
-  facts.loss_units = result.sums.loss_units;
-  facts.correct = result.sums.correct;
-  facts.top_k_correct = result.sums.top_k_correct;
+  add(facts, result.sums);
   facts.grad_scale = result.grad_scale;
   facts.is_finite = result.is_finite;
   facts.index_sums = index_sums(batch.indices);

@@ -62,6 +62,22 @@ run_ "$MUSTER" report run1 "$PWD"
 expect_exit 2
 expect_contains "$PWD: no metrics.jsonl there"
 
+case_ 'an event file for TensorBoard, read back by it where it is installed'
+run_ "$MUSTER" train mlp.yaml --set run.directory=board --set run.steps=1000 --set log.tensorboard=true
+expect_exit 0
+expect_equal "$(find board -name 'events.out.tfevents.*' | wc -l)" 1
+if python3 -c 'import tensorboard' 2>/dev/null; then
+  cat >read.py <<'EOP'
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+board = EventAccumulator(sys.argv[1])
+board.Reload()
+print([event.step for event in board.Scalars("train/loss")])
+EOP
+  run_ python3 read.py board
+  expect_contains '[200, 400, 600, 800, 1000]'
+fi
+
 case_ 'the reference is printed and is the shipped one'
 run_ "$MUSTER" check --print-reference
 expect_exit 0

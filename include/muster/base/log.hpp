@@ -11,6 +11,9 @@ namespace muster::log {
 
 /// is_printing: whether this process may print (rank 0). Callable before MPI starts (then with true).
 void set_printing(bool is_printing);
+/// false: informative lines go to the file alone, as in trials of a sweep; warnings and errors still go to the
+/// terminal.
+void set_terminal(bool has_terminal);
 /// Also append every line to this file from now on.
 void open_file(const std::filesystem::path& path);
 void close_file();

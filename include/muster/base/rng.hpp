@@ -17,6 +17,7 @@ enum class Purpose : std::uint32_t {
   augment = 4,
   synthetic = 5,
   sample = 6,
+  sweep = 7,
   test = 99
 };
 

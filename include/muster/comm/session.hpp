@@ -54,6 +54,11 @@ class Session {
 /// is saved. Call once.
 std::unique_ptr<Session> start_session(const SessionOptions& options);
 
+/// A session whose world is a group of the ranks of `whole`, for work that should run as in a job of its own. Facts
+/// about the launch, deadlines and the end of the process stay those of `whole`, which must outlive it, as must the
+/// group; close() does nothing.
+std::unique_ptr<Session> make_group_session(Session& whole, Communicator& group);
+
 /// What is wrong with a launch, one line each with the flag that mends it; pure, for check_launch and tests.
 std::vector<std::string> launch_problems(const LaunchFacts& facts, int threads_per_rank, bool allow_oversubscribe);
 

@@ -25,11 +25,17 @@ struct ParallelOptions {
   std::int64_t staleness = 4;        ///< parameter_server: leases a worker may be ahead of the slowest; 0: lock-step
   std::int64_t lock_step_until = 0;  ///< parameter_server: updates made in lock-step before workers go their own ways
   std::string staleness_scaling = "none";  ///< parameter_server: none | inverse: rates of stale updates are cut
+  double delay_compensation = 0;           ///< parameter_server: strength of delay compensation; 0: none
+  std::int64_t push_every = 1;             ///< parameter_server: local steps by the worker's own optimizer per push
+  double elastic = 0;                      ///< parameter_server: share of the way to the servers' weights per push
   std::int64_t longest_lease = 8;          ///< parameter_server: batches that a fast worker takes at a time
   double heartbeat_deadline_s = 10;        ///< parameter_server: a rank silent for longer is gone
   std::string transport = "auto";          ///< parameter_server: auto | shared | general
   bool record = false;                     ///< parameter_server: keep the order of events, for muster replay
   bool allow_oversubscribe = false;        ///< more ranks x threads than cores on a node
+
+  /// Workers train with their own optimizers and push changes of the weights, not gradients.
+  bool has_local_steps() const { return push_every > 1 || elastic > 0; }
 };
 
 }  // namespace muster::parallel

@@ -12,6 +12,10 @@ struct TrainFlags {
   bool is_forced = false;   ///< --force: replace what muster left in the directory
 };
 
+/// Collective: resume where there is a checkpoint, else start anew; a run that was killed before its first checkpoint
+/// has nothing to lose. Rank 0 looks, since a network disk may show others something older.
+TrainFlags continue_flags(comm::Communicator& world, const std::string& run_directory);
+
 /// Trains to the end of the config and returns done, or requeue when a signal stopped it (state saved). Throws Error.
 ExitCode train(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags);
 

@@ -45,6 +45,7 @@ struct CheckpointOptions {
 
 struct LogOptions {
   Every every{0, 50};  ///< interval of metrics and log lines
+  bool tensorboard = false;
 };
 
 struct EvalOptions {

@@ -14,8 +14,12 @@ std::vector<ConfigKey> checkpoint_keys() {
 }
 
 std::vector<ConfigKey> log_keys() {
-  return {every_key(
-      "log.every", [](Config & c) -> auto& { return c.log.every; }, "interval of log lines and of metrics.jsonl")};
+  return {
+      every_key(
+          "log.every", [](Config & c) -> auto& { return c.log.every; }, "interval of log lines and of metrics.jsonl"),
+      key<Config>(
+          "log.tensorboard", [](Config & c) -> auto& { return c.log.tensorboard; }, {},
+          "the numbers of metrics.jsonl also as an event file in the run's directory, for TensorBoard")};
 }
 
 std::vector<ConfigKey> eval_keys() {

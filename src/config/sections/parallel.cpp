@@ -29,9 +29,25 @@ std::vector<ConfigKey> server_keys() {
           choice({"none", "inverse"}),
           "parameter_server: inverse: the learning rate of an update s versions old is divided by s (s > 1)"),
       key<Config>(
-          "parallel.longest_lease", [](Config & c) -> auto& { return c.parallel.longest_lease; }, between(1, 1024),
-          "parameter_server: most batches a worker takes at a time; the slowest takes one")
+          "parallel.delay_compensation", [](Config & c) -> auto& { return c.parallel.delay_compensation; }, at_least(0),
+          "parameter_server: L: a late gradient g counts as g + L g g (weights now - weights it was computed at), "
+          "element by element; 0: as it is"),
+      key<Config>(
+          "parallel.push_every", [](Config & c) -> auto& { return c.parallel.push_every; }, between(1, 1 << 20),
+          "parameter_server: above 1: a worker makes so many steps with its own optimizer, then pushes by how much "
+          "they "
+          "have moved its weights, which the servers add to theirs")
           .unit("batches"),
+      key<Config>(
+          "parallel.elastic", [](Config & c) -> auto& { return c.parallel.elastic; }, between(0, 1),
+          "parameter_server: above 0: workers keep weights of their own; every push moves them and the servers' "
+          "towards "
+          "each other by this part of the difference"),
+      key<Config>(
+          "parallel.longest_lease", [](Config & c) -> auto& { return c.parallel.longest_lease; }, between(1, 1024),
+          "parameter_server: most pushes (of push_every batches) a worker takes work for at a time; the slowest takes "
+          "one")
+          .unit("pushes"),
       key<Config>(
           "parallel.heartbeat_deadline_s", [](Config & c) -> auto& { return c.parallel.heartbeat_deadline_s; },
           above(0), "parameter_server: a rank that is silent for longer is gone")

@@ -23,6 +23,7 @@ Board::Board(const Roles& roles, const Shards& shards, int server, const WindowS
   versions_ = take(static_cast<std::size_t>(version_buffers) * shard_bytes_);
   snapshot_ = take(static_cast<std::size_t>(1 + sizes.optimizer_slots) * shard_bytes_);
   slots_ = take(workers * slots_per_worker * static_cast<std::size_t>(parts_) * shard_bytes_);
+  pulled_ = take(sizes.keeps_pulled ? workers * slots_per_worker * shard_bytes_ : 0);
   if (server == 0) {
     coordinator_ = take(3 * line_bytes);
     orders_ = take(workers * sizeof(Order));

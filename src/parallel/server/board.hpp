@@ -12,6 +12,8 @@
 //                  squares          squared norms of the pieces of a summed gradient        server -> coordinator
 //                  slots[w][2]      gradient of worker w's commits, even and odd: the       worker -> server
 //                                   subtrees of its share, one after the other
+//                  pulled[w][2]     weights that the commits were computed at, where the    worker -> server
+//                                   delay is compensated; reused as slots are
 //   coordinator    beat, ending     it lives; how the run ends                              server -> everybody
 //   (server 0)     orders[w]        what worker w is to do                                  server -> worker
 //                  reports[w]       that it lives, wants work, has committed                worker -> server
@@ -71,7 +73,8 @@ struct Commit {
   std::uint64_t is_finite;
   std::uint64_t index_sums[3];  ///< count, sum of (index + 1), sum of squares (train/audit)
   std::uint64_t round;          ///< of the share; 0: a whole batch of a lease
-  std::uint64_t unused[2];
+  std::uint64_t batches;        ///< from `batch` on
+  std::uint64_t is_fresh;       ///< as of CommitFacts
 };
 static_assert(sizeof(Commit) == 2 * line_bytes);
 
@@ -100,7 +103,8 @@ struct LogEntry {
   std::uint64_t is_summed;   ///< a sum entry has added the shares
   std::uint64_t grad_scale;  ///< bits of a double
   std::uint64_t lr;          ///< bits of a double
-  std::uint64_t unused[2];
+  std::uint64_t delay;       ///< bits of a double: Update::delay_compensation
+  std::uint64_t unused[1];
 };
 static_assert(sizeof(LogEntry) == line_bytes);
 
@@ -124,6 +128,9 @@ class Board {
   std::size_t slot(int worker, std::uint64_t commit, int part) const {
     const std::size_t slot = static_cast<std::size_t>(worker) * slots_per_worker + commit % slots_per_worker;
     return slots_ + (slot * static_cast<std::size_t>(parts_) + static_cast<std::size_t>(part)) * shard_bytes_;
+  }
+  std::size_t pulled(int worker, std::uint64_t commit) const {
+    return pulled_ + (static_cast<std::size_t>(worker) * slots_per_worker + commit % slots_per_worker) * shard_bytes_;
   }
   static constexpr std::size_t squared() { return 4 * line_bytes; }
   std::size_t squares() const { return squares_; }
@@ -153,7 +160,7 @@ class Board {
   std::size_t shard_bytes_, bases_bytes_, rows_bytes_, entry_bytes_;  // of one of each
   int parts_;
   std::int64_t log_entries_;
-  std::size_t applied_, squares_, versions_, snapshot_, slots_;
+  std::size_t applied_, squares_, versions_, snapshot_, slots_, pulled_;
   std::size_t coordinator_ = 0, orders_ = 0, reports_ = 0, bases_ = 0, members_ = 0, rows_ = 0, log_ = 0;
   std::size_t bytes_;
 };

@@ -85,6 +85,8 @@ struct ServerClient::Impl {
   void for_pieces(int s, Values parameters, Values running, const Body& body);
   void get_shard(int s, std::size_t from, std::span<float> parameters, std::span<float> running);
   bool pull_shard(int s, std::span<float> parameters, std::span<float> running);
+  template <class Place>
+  void put_elements(const Range& elements, std::span<const float> values, const Place& place);
   bool is_slot_free(std::uint64_t number);
   void wait_for_slot();
   std::vector<int> members_of_round();
@@ -227,20 +229,31 @@ void ServerClient::Impl::wait_for_slot() {
   has_slot = true;
 }
 
-void ServerClient::push(int part, const Range& elements, std::span<const float> values) {
-  Impl& my = *impl_;
+/// Starts copying elements of the model to where each server has its shard: at place(server's board).
+template <class Place>
+void ServerClient::Impl::put_elements(const Range& elements, std::span<const float> values, const Place& place) {
   MUSTER_CHECK_EQ(static_cast<std::int64_t>(values.size()), elements.size());
-  my.wait_for_slot();
-  for (int s = 0; s < my.roles.servers; ++s) {
-    const Range shard = my.shards.ranges[static_cast<std::size_t>(s)];
+  wait_for_slot();
+  for (int s = 0; s < roles.servers; ++s) {
+    const Range shard = shards.ranges[static_cast<std::size_t>(s)];
     const Range piece{std::max(elements.begin, shard.begin), std::min(elements.end, shard.end)};
     if (piece.begin >= piece.end) continue;
     const std::span<const float> cut =
         values.subspan(static_cast<std::size_t>(piece.begin - elements.begin), static_cast<std::size_t>(piece.size()));
-    my.window.put(std::as_bytes(cut), s,
-                  my.board(s).slot(my.worker, my.commits + 1, part) +
-                      static_cast<std::size_t>(piece.begin - shard.begin) * sizeof(float));
+    window.put(std::as_bytes(cut), s,
+               place(board(s)) + static_cast<std::size_t>(piece.begin - shard.begin) * sizeof(float));
   }
+}
+
+void ServerClient::push(int part, const Range& elements, std::span<const float> values) {
+  Impl& my = *impl_;
+  my.put_elements(elements, values, [&](const Board& board) { return board.slot(my.worker, my.commits + 1, part); });
+}
+
+void ServerClient::push_pulled(std::span<const float> weights) {
+  Impl& my = *impl_;
+  my.put_elements({0, my.shards.parameters}, weights,
+                  [&](const Board& board) { return board.pulled(my.worker, my.commits + 1); });
 }
 
 /// The workers of the round in the order of their shares; fewer than there are shares where it was given up meanwhile.
@@ -291,6 +304,8 @@ Commit commit_of(const CommitFacts& facts, std::uint64_t generation, std::int64_
   commit.compute_us = static_cast<std::uint64_t>(facts.compute_s * 1e6);
   commit.is_finite = facts.is_finite ? 1 : 0;
   std::ranges::copy(facts.index_sums, commit.index_sums);
+  commit.batches = static_cast<std::uint64_t>(facts.batches);
+  commit.is_fresh = facts.is_fresh ? 1 : 0;
   return commit;
 }
 
@@ -312,6 +327,16 @@ void ServerClient::commit(const CommitFacts& facts) {
   my.commits = number;
   my.has_slot = false;
   my.beat();
+}
+
+bool ServerClient::was_accepted() {
+  Impl& my = *impl_;
+  if (my.commits == 0) return true;
+  my.wait_until([&] {
+    my.check_task();
+    return my.order_word(offsetof(Order, handled)) >= my.commits;
+  });
+  return my.order_word(offsetof(Order, accepted)) >= my.commits;
 }
 
 void ServerClient::report_result(const CommitFacts& facts) {

@@ -38,7 +38,9 @@ struct Coordinator::Impl {
   }
 
   bool is_lock_step() const { return server.version() < options.lock_step_until; }
-  bool is_due(std::int64_t version) const { return options.is_snapshot_due && options.is_snapshot_due(version); }
+  bool is_due(std::int64_t before, std::int64_t after) const {
+    return options.is_snapshot_due && options.is_snapshot_due(before, after);
+  }
   void keep_snapshot() {
     wants_snapshot = false;
     server.log_snapshot();
@@ -50,7 +52,7 @@ struct Coordinator::Impl {
   bool recruit_spare();
   void take_commits(int w);
   void decide(int w, std::uint64_t number);
-  void log_update(const Update& update);
+  void log_update(const Update& update, std::int64_t batches);
   void complete_round();
   std::optional<double> norm_of_sum();
   void take_result(int w);
@@ -149,10 +151,13 @@ void Coordinator::Impl::decide(int w, std::uint64_t number) {
     if (!is_present || !round.take(w, number, commit)) desk.decide(w, number, false);
     return;
   }
-  const auto batch = static_cast<std::int64_t>(commit.batch);
-  if (!is_present || !book.holds(w, batch)) return desk.decide(w, number, false);
+  const auto first = static_cast<std::int64_t>(commit.batch);
+  const Range batches{first, first + static_cast<std::int64_t>(commit.batches)};
+  if (!is_present || !book.holds(w, batches)) return desk.decide(w, number, false);
   Applied event;
-  event.batch = batch;
+  event.batch = first;
+  event.batches = batches.size();
+  event.is_fresh = commit.is_fresh == 1;
   event.base = static_cast<std::int64_t>(commit.base);
   event.bases = desk.bases(w, number);
   event.version = server.version() + 1;
@@ -160,18 +165,27 @@ void Coordinator::Impl::decide(int w, std::uint64_t number) {
   add_share(event, w, commit);
   if (event.is_finite) {
     if (!server.has_room()) return;
-    book.commit(w, batch);
+    for (std::int64_t batch = batches.begin; batch < batches.end; ++batch) book.commit(w, batch);
+    event.steps = book.applied();
     const double rate = lr(server.version(), server.version() - event.base);
-    log_update({{{w, number}}, 1, std::bit_cast<double>(commit.grad_scale), rate, false});
-    book.set_seconds_per_batch(w, event.compute_s);
+    const bool is_late = event.base < server.version();
+    log_update({{{w, number}},
+                1,
+                std::bit_cast<double>(commit.grad_scale),
+                rate,
+                false,
+                is_late ? options.delay_compensation : 0},
+               batches.size());
+    book.set_seconds_per_batch(w, event.compute_s / static_cast<double>(batches.size()));
   }
   desk.decide(w, number, event.is_finite);
   applied.push_back(std::move(event));
 }
 
-void Coordinator::Impl::log_update(const Update& update) {
+/// The book holds its batches already.
+void Coordinator::Impl::log_update(const Update& update, std::int64_t batches) {
   server.log_update(update);
-  if (!is_due(server.version())) return;
+  if (!is_due(book.applied() - batches, book.applied())) return;
   wants_snapshot = true;  // later, where its place is taken
   if (!snapshot && server.has_room()) keep_snapshot();
 }
@@ -180,7 +194,8 @@ void Coordinator::Impl::log_update(const Update& update) {
 void Coordinator::Impl::complete_round() {
   if (!round.is_complete()) return;
   if (!round.is_finite()) return applied.push_back(round.finish(server.version() + 1));
-  if (!server.has_room() || (snapshot && is_due(server.version() + 1))) return;  // everybody waits: none is missed
+  if (!server.has_room() || (snapshot && is_due(book.applied(), book.applied() + 1)))
+    return;  // everybody waits: none is missed
   Update update = round.update();
   if (options.clip_norm > 0) {
     if (sum_entry == 0) {
@@ -196,7 +211,7 @@ void Coordinator::Impl::complete_round() {
   update.lr = lr(server.version(), 0);
   // The book first: a snapshot made with the update holds its batch.
   const Applied event = round.finish(server.version() + 1);
-  log_update(update);
+  log_update(update, 1);
   applied.push_back(event);
 }
 
@@ -221,7 +236,7 @@ void Coordinator::Impl::take_result(int w) {
   if (!m.is_evaluating || desk.word(w, offsetof(Report, result_of)) != m.orders) return;
   const Commit result = desk.result(w);
   m.is_evaluating = false;
-  evaluated = Evaluated{snapshot->version,
+  evaluated = Evaluated{snapshot->steps(),
                         w,
                         static_cast<std::int64_t>(result.rows),
                         static_cast<std::int64_t>(result.loss_units),

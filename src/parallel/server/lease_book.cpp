@@ -14,8 +14,9 @@ LeaseBook::LeaseBook(Range batches, const std::vector<std::int64_t>& done, int w
       workers_(static_cast<std::size_t>(workers)),
       next_(batches.begin),
       open_(batches.begin) {
-  MUSTER_CHECK(options.longest_lease > 0 && options.staleness >= 0, "lease of {} batches, staleness {}",
-               options.longest_lease, options.staleness);
+  MUSTER_CHECK(options.longest_lease > 0 && options.batches_per_push > 0 && options.staleness >= 0,
+               "lease of {} pushes of {} batches, staleness {}", options.longest_lease, options.batches_per_push,
+               options.staleness);
   for (std::int64_t batch : done)
     if (batch >= batches.begin && batch < batches.end && beyond_.insert(batch).second) ++committed_;
 }
@@ -42,6 +43,12 @@ int LeaseBook::live() const {
 bool LeaseBook::holds(int worker, std::int64_t batch) const {
   const Worker& w = workers_[static_cast<std::size_t>(worker)];
   return w.is_live && std::ranges::find(w.held, batch) != w.held.end();
+}
+
+bool LeaseBook::holds(int worker, const Range& batches) const {
+  for (std::int64_t batch = batches.begin; batch < batches.end; ++batch)
+    if (!holds(worker, batch)) return false;
+  return true;
 }
 
 std::int64_t LeaseBook::slowest_clock() const {
@@ -82,7 +89,7 @@ std::optional<Range> LeaseBook::grant(int worker) {
   Worker& w = workers_[static_cast<std::size_t>(worker)];
   MUSTER_CHECK(w.is_live && w.held.empty(), "worker {} live {}, holds {} batches", worker, w.is_live, w.held.size());
   if (!options_.is_unbounded && w.clock - slowest_clock() > options_.staleness) return std::nullopt;
-  const Range lease = take(lease_length(w));
+  const Range lease = take(lease_length(w) * options_.batches_per_push);
   if (lease.empty()) return std::nullopt;
   for (std::int64_t b = lease.begin; b < lease.end; ++b) w.held.push_back(b);
   return lease;

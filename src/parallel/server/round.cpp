@@ -82,6 +82,7 @@ Applied Round::finish(std::int64_t version) {
   }
   sum.bases = desk_.bases(shares_.front(), commits_.at(shares_.front()).number);
   if (sum.is_finite) book_.commit_of_all();
+  sum.steps = book_.applied();
   end();
   return sum;
 }

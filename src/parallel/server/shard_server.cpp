@@ -10,6 +10,7 @@
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
 #include <muster/base/error.hpp>
+#include <muster/optim/delay.hpp>
 
 #include <algorithm>
 #include <array>
@@ -96,6 +97,7 @@ struct ShardServer::Impl {
                          update.is_summed ? 1u : 0u,
                          std::bit_cast<std::uint64_t>(update.grad_scale),
                          std::bit_cast<std::uint64_t>(update.lr),
+                         std::bit_cast<std::uint64_t>(update.delay_compensation),
                          {}};
     std::byte* place = window.mine().data() + board.log_entry(entries);
     std::memcpy(place, &entry, sizeof entry);
@@ -112,7 +114,8 @@ struct ShardServer::Impl {
                   static_cast<std::int64_t>(entry.grains),
                   std::bit_cast<double>(entry.grad_scale),
                   std::bit_cast<double>(entry.lr),
-                  entry.is_summed != 0};
+                  entry.is_summed != 0,
+                  std::bit_cast<double>(entry.delay)};
     for (int w = 0; w < roles.workers; ++w) {
       std::uint64_t commit = 0;
       std::memcpy(&commit, copy.data() + sizeof entry + static_cast<std::size_t>(w) * word_bytes, word_bytes);
@@ -123,6 +126,7 @@ struct ShardServer::Impl {
 
   const SumOfShares& sum_of(std::int64_t grains, int contributors);
   const float* gradient(const Update& update);
+  const float* compensated(const Update& update, const float* gradient, const float* now);
 
   static constexpr std::size_t most_slots = 4;
   comm::Window& window;
@@ -136,7 +140,7 @@ struct ShardServer::Impl {
   std::int64_t trained = 0;  // of them parameters; running values behind
   std::vector<HostArray> state;
   std::map<std::pair<std::int64_t, int>, SumOfShares> sums;  // by grains and contributors
-  HostArray summed;                                          // made when first needed
+  HostArray summed, estimated;                               // made when first needed
   std::vector<Part> parts;                                   // of the sum at hand
   std::vector<std::byte> entry_copy;                         // a follower's, of the log's
   std::uint64_t entries = 0;                                 // of the log, appended or carried out
@@ -177,6 +181,21 @@ const float* ShardServer::Impl::gradient(const Update& update) {
   return summed.span().data();
 }
 
+/// Of a late gradient, what it would be at the weights of now, as far as can be told; scaled already.
+const float* ShardServer::Impl::compensated(const Update& update, const float* gradient, const float* now) {
+  if (estimated.span().empty()) estimated = HostArray(elements);
+  MUSTER_CHECK_EQ(update.from.size(), std::size_t{1});
+  const float* then = floats(board.pulled(update.from.front().worker, update.from.front().commit)).data();
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && blocks.size() > 1)
+  for (const optim::ParamRun& block : blocks) {
+    const auto begin = static_cast<std::size_t>(block.elements.begin);
+    const auto size = static_cast<std::size_t>(block.elements.size());
+    optim::compensate_delay({gradient + begin, size}, update.grad_scale, update.delay_compensation, {now + begin, size},
+                            {then + begin, size}, estimated.span().subspan(begin, size));
+  }
+  return estimated.span().data();
+}
+
 ShardServer::ShardServer(comm::Window& window, const Roles& roles, const Shards& shards, const WindowSizes& sizes,
                          int server, const optim::Optimizer& optimizer, const std::vector<optim::ParamRun>& runs,
                          int threads)
@@ -204,7 +223,11 @@ void ShardServer::apply(const Update& update) {
   const float* before = my.floats(my.board.version(version_)).data();
   float* after = my.floats(my.board.version(version_ + 1)).data();
   const float* gradient = my.gradient(update);
-  const optim::UpdateContext context{update.lr, version_ + 1, update.grad_scale, 1};
+  optim::UpdateContext context{update.lr, version_ + 1, update.grad_scale, 1};
+  if (update.delay_compensation > 0) {
+    gradient = my.compensated(update, gradient, before);
+    context.grad_scale = 1;
+  }
 #pragma omp parallel for num_threads(my.threads) schedule(static) if (my.threads > 1 && my.blocks.size() > 1)
   for (std::size_t b = 0; b < my.blocks.size(); ++b) my.update_block(context, my.blocks[b], before, after, gradient);
   const Contribution& first = update.from.front();

@@ -75,7 +75,8 @@ TEST(Errors, WhatThisVersionDoesNotHonour) {
             Lines{"c.yaml:10:21: device.precision: 'bf16' is not available in this version; expected fp32"});
   EXPECT_EQ(problems_of(minimal + "parallel: {grid: {tensor: 4}}\n"),
             Lines{"c.yaml:10:27: parallel.grid.tensor: more than 1 is not available in this version"});
-  EXPECT_EQ(problems_of(minimal + "sweep: {}\n"), Lines{"c.yaml:10:1: sweep: not available in this version"});
+  EXPECT_EQ(problems_of(minimal + "sweep: {}\n"),
+            Lines{"c.yaml:10:1: sweep: describes many runs: start them with muster sweep"});
 }
 
 TEST(Errors, ServersWithoutAndWithTheirStrategy) {
@@ -88,13 +89,38 @@ TEST(Errors, ServersWithoutAndWithTheirStrategy) {
              "c.yaml:10:97: parallel.heartbeat_deadline_s: " + rest, "c.yaml:10:111: parallel.transport: " + rest}));
   EXPECT_EQ(problems_of(minimal + "parallel: {staleness_scaling: inverse}\n"),
             Lines{"c.yaml:10:31: parallel.staleness_scaling: " + rest});
+  EXPECT_EQ(problems_of(minimal + "parallel: {delay_compensation: .5}\n"),
+            Lines{"c.yaml:10:32: parallel.delay_compensation: " + rest});
+  EXPECT_EQ(problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, delay_compensation: -1}\n"),
+            Lines{"c.yaml:10:72: parallel.delay_compensation: expected number >= 0, found '-1'"});
+  EXPECT_EQ(problems_of(minimal + "parallel: {push_every: 2}\n"), Lines{"c.yaml:10:24: parallel.push_every: " + rest});
+  EXPECT_EQ(problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, push_every: 0}\n"),
+            Lines{"c.yaml:10:64: parallel.push_every: expected integer in [1, 1048576], found '0'"});
+  EXPECT_EQ(
+      problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, push_every: 3, lock_step_until: 9, "
+                            "delay_compensation: .5}\n"),
+      (Lines{
+          "c.yaml:10:84: parallel.lock_step_until: cannot go with parallel.push_every: 3: in lock-step every update "
+          "is made of one batch; remove one of the two",
+          "c.yaml:10:107: parallel.delay_compensation: cannot go with parallel.push_every: 3: it corrects gradients, "
+          "and what is pushed are changes of the weights; remove one of the two"}));
+  EXPECT_EQ(problems_of(minimal + "parallel: {elastic: .5}\n"), Lines{"c.yaml:10:21: parallel.elastic: " + rest});
+  EXPECT_EQ(problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, elastic: 2}\n"),
+            Lines{"c.yaml:10:61: parallel.elastic: expected number in [0, 1], found '2'"});
+  EXPECT_EQ(
+      problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, elastic: .5, staleness_scaling: "
+                            "inverse}\n"),
+      Lines{"c.yaml:10:84: parallel.staleness_scaling: cannot go with parallel.elastic: 0.5: the servers' weights "
+            "must go as far as the worker's; remove one of the two"});
   const std::string idle =
       "means nothing with parallel.staleness: 0, where every update is made in lock-step; remove it";
   EXPECT_EQ(
       problems_of(minimal + "parallel: {strategy: parameter_server, servers: 1, staleness: 0, "
-                            "staleness_scaling: inverse, lock_step_until: 9, longest_lease: 3}\n"),
+                            "staleness_scaling: inverse, lock_step_until: 9, longest_lease: 3, delay_compensation: 1, "
+                            "push_every: 2, elastic: .5}\n"),
       (Lines{"c.yaml:10:85: parallel.staleness_scaling: " + idle, "c.yaml:10:111: parallel.lock_step_until: " + idle,
-             "c.yaml:10:129: parallel.longest_lease: " + idle}));
+             "c.yaml:10:129: parallel.longest_lease: " + idle, "c.yaml:10:152: parallel.delay_compensation: " + idle,
+             "c.yaml:10:167: parallel.push_every: " + idle, "c.yaml:10:179: parallel.elastic: " + idle}));
   EXPECT_EQ(
       problems_of(minimal + "parallel: {strategy: parameter_server}\n"),
       Lines{"c.yaml:1:1: parallel.servers: missing with parallel.strategy: parameter_server; set it to 1 or more"});

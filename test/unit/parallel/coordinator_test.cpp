@@ -23,21 +23,23 @@ struct Table {
   Roles roles{1, 2, 0};
   std::vector<optim::ParamRun> runs{{"w", {0, elements}, true}};
   Shards shards = cut_shards(elements, 0, 1, false, runs);
-  WindowSizes sizes{0, 2, 4};
+  WindowSizes sizes{0, 2, 4, true};
   Board board{roles, shards, 0, sizes};
   std::unique_ptr<comm::Window> window = session->world().window(board.bytes(), comm::WindowKind::shared);
   std::unique_ptr<optim::Optimizer> optimizer = optim::make_optimizer({});
   ShardServer server{*window, roles, shards, sizes, 0, *optimizer, runs, 1};
-  LeaseBook book{{0, 4}, {}, 2, {0, true, 1}};
+  LeaseBook book;
   Coordinator coordinator;
   std::array<std::uint64_t, 2> beats{};
-  std::uint64_t compute_us = 0;  // of the commits to come
+  std::uint64_t compute_us = 0, batches = 1;  // of the commits to come
 
-  explicit Table(std::int64_t lock_step_until = 0, double clip_norm = 0, bool keeps_all = false, double stale_rate = 1)
-      : coordinator(*window, roles, shards, sizes, server, book,
+  explicit Table(std::int64_t lock_step_until = 0, double clip_norm = 0, bool keeps_all = false, double stale_rate = 1,
+                 double delay_compensation = 0, LeaseOptions leases = {0, true, 1})
+      : book({0, 4}, {}, 2, leases),
+        coordinator(*window, roles, shards, sizes, server, book,
                     [stale_rate](std::int64_t, std::int64_t staleness) { return staleness > 0 ? stale_rate : 1.0; },
-                    {deadline_s, [keeps_all](std::int64_t) { return keeps_all; }, lock_step_until,
-                     [](int) { return std::int64_t{3}; }, clip_norm}) {
+                    {deadline_s, [keeps_all](std::int64_t, std::int64_t) { return keeps_all; }, lock_step_until,
+                     [](int) { return std::int64_t{3}; }, clip_norm, delay_compensation}) {
     server.start(0, std::vector<float>(elements), {});
   }
 
@@ -60,6 +62,7 @@ struct Table {
     record.generation = generation;
     record.batch = batch;
     record.rows = 1;
+    record.batches = batches;
     record.compute_us = compute_us;
     record.grad_scale = std::bit_cast<std::uint64_t>(1.0);
     record.is_finite = is_finite ? 1 : 0;
@@ -112,6 +115,53 @@ TEST(Coordinator, AsksForTheRateWithTheStalenessOfTheGradient) {
   ASSERT_EQ(t.server.version(), 2);
   const auto* weights = reinterpret_cast<const float*>(t.window->mine().data() + t.board.version(2));
   EXPECT_EQ(weights[0], -1.25f);
+}
+
+/// Both gradients are 3, computed at version 0 with weights of 0; the first takes the weights to -3, so the second
+/// counts as 3 + 0.5 * 3 * 3 * (-3 - 0) = -10.5, and with what its worker says it had pulled, 2: 3 + 4.5 * (-3 - 2).
+TEST(Coordinator, CompensatesTheDelayOfAnOvertakenGradient) {
+  Table t(0, 0, false, 1, 0.5);
+  auto* pulled = reinterpret_cast<float*>(t.window->mine().data() + t.board.pulled(1, 1));
+  std::fill_n(pulled, elements, 0.0f);
+  pulled[5] = 2.0f;
+  t.ask(0, 1);
+  t.ask(1, 1);
+  t.coordinator.poll();
+  t.commit(0, 1, 1, 0, true, 0, {3.0f, 3.0f});
+  t.commit(1, 1, 1, 1, true, 0, {3.0f, 3.0f});
+  t.coordinator.poll();
+  ASSERT_EQ(t.server.version(), 2);
+  const auto* weights = reinterpret_cast<const float*>(t.window->mine().data() + t.board.version(2));
+  EXPECT_EQ(weights[0], -3.0f + 10.5f);
+  EXPECT_EQ(weights[5], -3.0f + 19.5f);
+}
+
+/// Three batches are one update; of a commit that says more than its worker holds, nothing is taken.
+TEST(Coordinator, ACommitOfSeveralBatchesIsOneUpdate) {
+  Table t(0, 0, false, 1, 0, {0, true, 1, 3});
+  t.ask(0, 1);
+  t.ask(1, 1);
+  t.coordinator.poll();
+  EXPECT_EQ(t.order(0, offsetof(Order, last)), 3u);
+  EXPECT_EQ(t.order(1, offsetof(Order, first)), 3u);
+  EXPECT_EQ(t.order(1, offsetof(Order, last)), 4u) << "nothing more is left";
+  t.batches = 2;
+  t.commit(1, 1, 1, 3);
+  t.batches = 3;
+  t.compute_us = 600'000;
+  t.commit(0, 1, 1, 0);
+  t.coordinator.poll();
+  ASSERT_EQ(t.coordinator.applied().size(), 1u);
+  const Applied& update = t.coordinator.applied()[0];
+  EXPECT_EQ(update.batch, 0);
+  EXPECT_EQ(update.batches, 3);
+  EXPECT_EQ(update.steps, 3);
+  EXPECT_EQ(update.version, 1);
+  EXPECT_EQ(t.book.applied(), 3);
+  EXPECT_EQ(t.book.first_open(), 3);
+  EXPECT_TRUE(t.book.holds(1, 3));
+  EXPECT_EQ(t.order(1, offsetof(Order, handled)), 1u);
+  EXPECT_EQ(t.order(1, offsetof(Order, accepted)), 0u);
 }
 
 TEST(Coordinator, DropsCommitsOfAFormerLife) {

@@ -167,5 +167,26 @@ TEST(LeaseBook, ABatchOfAllIsCommittedOrComesBack) {
   EXPECT_EQ(book.grant_to_all(), std::nullopt) << "nothing is left";
 }
 
+/// A worker twice as fast as the slowest takes two pushes of three batches; what comes back goes out as it lies.
+TEST(LeaseBook, LeasesAreOfWholePushes) {
+  LeaseBook book({0, 20}, {}, 2, {0, true, 8, 3});
+  book.join(0);
+  book.join(1);
+  EXPECT_EQ(book.grant(0), (Range{0, 3}));
+  EXPECT_EQ(book.grant(1), (Range{3, 6}));
+  for (std::int64_t batch = 0; batch < 3; ++batch) EXPECT_TRUE(book.commit(0, batch));
+  book.set_seconds_per_batch(0, 1);
+  book.set_seconds_per_batch(1, 2);
+  EXPECT_EQ(book.grant(0), (Range{6, 12}));
+  EXPECT_EQ(book.clock(0), 1);
+  EXPECT_TRUE(book.commit(1, 3));
+  book.lose(1);
+  EXPECT_FALSE(book.holds(0, {6, 13}));
+  EXPECT_TRUE(book.holds(0, {6, 12}));
+  book.join(1);
+  EXPECT_EQ(book.grant(1), (Range{4, 6}));
+  EXPECT_EQ(book.applied(), 4);
+}
+
 }  // namespace
 }  // namespace muster::parallel

@@ -29,5 +29,16 @@ TEST(UpdateRate, InverseDividesByAStalenessOfMoreThanOne) {
   EXPECT_EQ(rate(99, 5), 0.1);
 }
 
+/// They have the rate of every batch in them.
+TEST(UpdateRate, OfChangesIsOneDividedByTheirStalenessWhereAskedFor) {
+  Rates rate;
+  rate.config.optimizer.lr = 0.5;
+  rate.config.parallel.push_every = 4;
+  for (std::int64_t staleness : {0, 1, 2, 1000}) EXPECT_EQ(rate(7, staleness), 1);
+  rate.config.parallel.staleness_scaling = "inverse";
+  EXPECT_EQ(rate(7, 1), 1);
+  EXPECT_EQ(rate(7, 4), 0.25);
+}
+
 }  // namespace
 }  // namespace muster::train

@@ -37,7 +37,7 @@ struct VoidTask : std::exception {
   const char* what() const noexcept override { return "the task is void"; }
 };
 
-/// What goes with a gradient.
+/// What goes with a gradient, or with a change of the weights.
 struct CommitFacts {
   std::int64_t batch = 0;
   std::int64_t rows = 0;
@@ -47,6 +47,8 @@ struct CommitFacts {
   double compute_s = 0;
   bool is_finite = true;
   std::array<std::uint64_t, 3> index_sums{};
+  std::int64_t batches = 1;  ///< from `batch` on
+  bool is_fresh = false;     ///< a change that the worker's own optimizer has made from an empty state
 };
 
 struct ClientOptions {
@@ -79,11 +81,15 @@ class ServerClient {
   /// worker's slots: subtree `part` of its share. `values` stay as they are until commit(). The first push of a commit
   /// waits for the slots. Throws VoidTask.
   void push(int part, const Range& elements, std::span<const float> values);
+  /// The same with the weights that the gradient was computed at, all of them: the servers compensate the delay.
+  void push_pulled(std::span<const float> weights);
   /// Completes and announces what was pushed. Throws VoidTask.
   void commit(const CommitFacts& facts);
   /// Shares of a round: sends this worker's rows of a sum of statistics and receives everybody's, in the order of the
   /// shares. sizes: elements per share; all has their sum. Throws VoidTask.
   void exchange_statistics(std::span<const double> mine, std::span<const std::size_t> sizes, std::span<double> all);
+  /// Whether the last commit was accepted; waits until that is decided. True before the first. Throws VoidTask.
+  bool was_accepted();
   /// The result of an evaluate task.
   void report_result(const CommitFacts& facts);
   /// Shows that this worker lives, from time to time; cheap enough to call between ops. Looks at nothing.

@@ -26,7 +26,7 @@
 
 namespace muster::parallel {
 
-/// One update, made of a worker's batch or of the shares of all of them.
+/// One update, made of a worker's batch (or its change over several), or of the shares of all of them.
 struct Applied {
   struct Share {
     int worker = 0;
@@ -34,6 +34,9 @@ struct Applied {
   };
   std::vector<Share> shares;  ///< in the order of the sum
   std::int64_t batch = 0;
+  std::int64_t batches = 1;         ///< from `batch` on
+  std::int64_t steps = 0;           ///< batches of the run that are applied, these included
+  bool is_fresh = false;            ///< as of CommitFacts
   std::int64_t base = 0;            ///< version it was computed at; its staleness is version - 1 - base
   std::vector<std::int64_t> bases;  ///< the same per shard of the model; base is the least
   std::int64_t version = 0;         ///< that it made
@@ -48,7 +51,7 @@ struct Applied {
 
 /// What an evaluation by one worker gave.
 struct Evaluated {
-  std::int64_t version = 0;
+  std::int64_t steps = 0;  ///< of the snapshot
   int worker = 0;
   std::int64_t rows = 0, loss_units = 0, correct = 0, top_k_correct = 0;
   bool is_finite = true;
@@ -66,18 +69,21 @@ struct Snapshot {
   std::int64_t version = 0;
   std::int64_t first_open = 0;                 ///< every batch before this one ...
   std::vector<std::int64_t> committed_beyond;  ///< ... and these
+  std::int64_t steps() const { return first_open + static_cast<std::int64_t>(committed_beyond.size()); }
 };
 
 struct CoordinatorOptions {
   double deadline_s = 10;  ///< a rank silent for longer is gone
-  /// Versions to be kept as they are made; where the place is not free, a later one, but in lock-step all wait for it.
-  /// Empty: none.
-  std::function<bool(std::int64_t)> is_snapshot_due;
+  /// Whether the version is to be kept that takes the batches applied from the first number to the second; where the
+  /// place is not free, a later one, but in lock-step all wait for it. Empty: none.
+  std::function<bool(std::int64_t, std::int64_t)> is_snapshot_due;
   /// Updates before this version are made in lock-step: every worker computes a share of the batch.
   std::int64_t lock_step_until = 0;
   /// Lock-step: leaves of the sum tree for n shares; and the norm at which the sum is clipped (0: never).
   std::function<std::int64_t(int)> grains_of;
   double clip_norm = 0;
+  /// Of updates from one worker's batch that others have overtaken: strength of the compensation; 0: none.
+  double delay_compensation = 0;
 };
 
 using UpdateRate = std::function<double(std::int64_t version, std::int64_t staleness)>;

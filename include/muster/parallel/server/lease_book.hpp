@@ -23,7 +23,8 @@ namespace muster::parallel {
 struct LeaseOptions {
   std::int64_t staleness = 0;  ///< ignored when is_unbounded
   bool is_unbounded = false;
-  std::int64_t longest_lease = 8;  ///< batches
+  std::int64_t longest_lease = 8;  ///< pushes
+  std::int64_t batches_per_push = 1;
 };
 
 class LeaseBook {
@@ -38,6 +39,7 @@ class LeaseBook {
   bool is_live(int worker) const { return workers_[static_cast<std::size_t>(worker)].is_live; }
   int live() const;
   bool holds(int worker, std::int64_t batch) const;
+  bool holds(int worker, const Range& batches) const;
   bool has_lease(int worker) const { return !workers_[static_cast<std::size_t>(worker)].held.empty(); }
 
   /// The next batches for a live worker that holds none. Empty: it has to wait (for slower ones, or nothing is left).
@@ -57,6 +59,8 @@ class LeaseBook {
   void set_seconds_per_batch(int worker, double seconds);
 
   std::int64_t committed() const { return committed_; }
+  /// Batches of the whole run that are applied, those before batches.begin included.
+  std::int64_t applied() const { return batches_.begin + committed_; }
   std::int64_t total() const { return batches_.size(); }
   bool is_done() const { return committed_ == batches_.size(); }
   /// Everything before this batch is committed ...

@@ -22,6 +22,7 @@ struct WindowSizes {
   int optimizer_slots = 0;
   int parts = 1;                ///< subtrees (grains.hpp) that a worker's share of a gradient may consist of
   std::int64_t statistics = 0;  ///< doubles of a worker's share of one sum of statistics
+  bool keeps_pulled = false;    ///< the weights that a commit was computed at go with it (delay compensation)
 };
 
 }  // namespace muster::parallel

@@ -34,7 +34,8 @@ struct Update {
   std::int64_t grains = 1;
   double grad_scale = 1;
   double lr = 0;
-  bool is_summed = false;  ///< by the log's last entry
+  bool is_summed = false;         ///< by the log's last entry
+  double delay_compensation = 0;  ///< strength, where the one gradient is late and its weights came with it; 0: none
 };
 
 class ShardServer {

@@ -1,0 +1,28 @@
+// Who works on which trial: a lock on the file `claim` in its directory. It ends with its holder, however that ends,
+// and holds between all processes that share the file system, so jobs need not know of each other.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+namespace muster::train {
+
+class Claim {
+ public:
+  explicit Claim(int descriptor) : descriptor_(descriptor) {}
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  ~Claim();
+
+ private:
+  int descriptor_;
+};
+
+/// Null where another process has it. Makes the directory. Throws Error(checkpoint), also where the file system has no
+/// locks.
+std::unique_ptr<Claim> try_claim(const std::filesystem::path& trial_directory);
+
+/// The same, waiting for another process that holds it for moments only. Throws Error(checkpoint) after limit_s.
+std::unique_ptr<Claim> wait_for_claim(const std::filesystem::path& directory, double limit_s);
+
+}  // namespace muster::train
