@@ -62,7 +62,12 @@ std::vector<std::string> check_ranks(const train::Config& config, int ranks) {
   std::vector<std::string> problems;
   const auto add = [&](const std::string& text) { problems.push_back(text); };
   const auto& p = config.parallel;
-  const std::int64_t replicas = p.data > 0 ? p.data : ranks;
+  if (p.data == 0 && ranks % p.pipeline != 0) {
+    add(fmt::format("parallel.grid: {} ranks cannot be shared out over replicas of {} stages; start a multiple of {}",
+                    ranks, p.pipeline, p.pipeline));
+    return problems;
+  }
+  const std::int64_t replicas = p.data > 0 ? p.data : ranks / p.pipeline;
   if (p.data > 0 && std::int64_t{p.data} * p.pipeline * p.tensor != ranks)
     add(
         fmt::format("parallel.grid: data x pipeline x tensor = {} x {} x {} needs {} ranks, the job has {}; start that "

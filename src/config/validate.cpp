@@ -22,6 +22,7 @@ class Validator {
     check_schedule();
     check_servers();
     check_shard();
+    check_pipeline();
     check_bitwise();
     check_accumulate();
     check_sources();
@@ -48,7 +49,6 @@ class Validator {
   }
 
   void check_unavailable() {
-    if (c_.parallel.pipeline > 1) add({"parallel.grid.pipeline"}, "more than 1 is not available in this version");
     if (c_.parallel.tensor > 1) add({"parallel.grid.tensor"}, "more than 1 is not available in this version");
   }
 
@@ -167,6 +167,28 @@ class Validator {
       add({"parallel.shard"}, "sgd keeps no state, so there is nothing to shard; use none");
   }
 
+  /// What the network allows is found out when it is cut (model/stages.hpp).
+  void check_pipeline() {
+    const auto& p = c_.parallel;
+    const parallel::ParallelOptions defaults;
+    if (p.pipeline == 1) {
+      if (p.pipeline_schedule != defaults.pipeline_schedule)
+        add({"parallel.pipeline_schedule"}, "means nothing with parallel.grid.pipeline: 1; remove it");
+      return;
+    }
+    if (p.strategy == "parameter_server")
+      add({"parallel.grid.pipeline"}, "means nothing with parallel.strategy: parameter_server; remove it");
+    if (is_bitwise())
+      add({"parallel.grid.pipeline"},
+          "more than 1 cannot go with run.reproducible: bitwise: kernels may be chosen differently where the network "
+          "is "
+          "cut; use fast");
+    else if (c_.run.accumulate < p.pipeline)
+      add({"run.accumulate", "parallel.grid.pipeline"},
+          fmt::format("a pipeline of {} stages needs at least {} micro-batches, found {}", p.pipeline, p.pipeline,
+                      c_.run.accumulate));
+  }
+
   void check_bitwise() {
     if (!is_bitwise()) {
       if (c_.parallel.grains > 0)
@@ -186,7 +208,11 @@ class Validator {
 
   void check_accumulate() {
     if (c_.run.accumulate <= 1) return;
-    if (has_global_batch_norm(c_.model.layers))
+    if (has_global_batch_norm(c_.model.layers) && c_.parallel.pipeline > 1)
+      add({"parallel.grid.pipeline"},
+          "stages work on one micro-batch at a time, but batch_norm of global scope needs the whole batch at once; use "
+          "scope: {group: k}");
+    else if (has_global_batch_norm(c_.model.layers))
       add({"run.accumulate"},
           "saves no memory with batch_norm of global scope, which needs the whole batch at once; use scope: {group: "
           "k}");

@@ -47,6 +47,7 @@ class Builder {
   Network finish(int output) {
     if (network_.nodes.empty()) fail(ExitCode::usage, "model.layers: expected at least one layer, found none");
     network_.output = shape_of(output);
+    for (std::size_t p = 0; p < network_.params.size(); ++p) network_.params[p].index = static_cast<int>(p);
     check_loss();
     return std::move(network_);
   }
@@ -333,7 +334,15 @@ std::int64_t Network::parameter_count() const {
 
 const Shape& Network::input_shape(const Node& node, std::size_t k) const {
   const int source = node.inputs[k];
-  return source == network_input ? input : nodes[static_cast<std::size_t>(source)].output;
+  if (!is_entering(source)) return nodes[static_cast<std::size_t>(source)].output;
+  return entering.empty() ? input : entering[entering_index(source)].shape;
+}
+
+std::vector<Shape> Network::entering_shapes() const {
+  if (entering.empty()) return {input};
+  std::vector<Shape> shapes;
+  for (const Entering& value : entering) shapes.push_back(value.shape);
+  return shapes;
 }
 
 double Network::forward_flops() const {

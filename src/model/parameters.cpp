@@ -68,7 +68,8 @@ bool ParameterStore::are_weights_finite() {
 void ParameterStore::initialise(std::uint64_t seed) {
   for (std::size_t p = 0; p < network_.params.size(); ++p) {
     std::vector<float> plain(static_cast<std::size_t>(network_.params[p].shape.elements()));
-    model::initialise(network_.params[p], static_cast<int>(p), seed, plain);
+    const int index = network_.params[p].index;
+    model::initialise(network_.params[p], index < 0 ? static_cast<int>(p) : index, seed, plain);
     from_plain(static_cast<int>(p), plain, weights());
   }
   for (std::size_t s = 0; s < states_.size(); ++s)

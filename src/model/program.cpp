@@ -16,8 +16,12 @@ Program::Program(const Network& network, device::Backend& backend, const Program
                  const std::vector<device::TensorDesc>& fixed_params)
     : network_(network), backend_(backend), options_(options), param_descs_(network.params.size()) {
   MUSTER_CHECK(options_.rows > 0, "rows {}", options_.rows);
-  input_desc_ = {network_.input.batched(options_.rows), DType::f32, nullptr};
+  for (const Shape& shape : network_.entering_shapes())
+    inputs_.push_back({{shape.batched(options_.rows), DType::f32, nullptr}});
+  for (std::size_t k = 0; k < network_.entering.size(); ++k)
+    inputs_[k].wants_grad = options_.is_training && network_.entering[k].has_gradient;
   make_ops(fixed_params);
+  if (!network_.has_loss()) return;
   loss_op_ = backend_.make_loss(network_.loss, ops_.back()->op->output(), options_.threads);
   host_row_loss_.resize(static_cast<std::size_t>(options_.rows));
   host_output_.resize(static_cast<std::size_t>(network_.output.elements() * options_.rows));
@@ -36,14 +40,16 @@ void Program::make_ops(const std::vector<device::TensorDesc>& fixed_params) {
     request.spec = node.spec;
     bool is_trained = !node.params.empty();
     for (int source : node.inputs) {
-      const bool wants = source != network_input && needs_grad[static_cast<std::size_t>(source)];
-      request.inputs.push_back(source == network_input ? input_desc_
-                                                       : ops_[static_cast<std::size_t>(source)]->op->output());
+      const bool wants = is_entering(source) ? inputs_[entering_index(source)].wants_grad
+                                             : needs_grad[static_cast<std::size_t>(source)];
+      request.inputs.push_back(is_entering(source) ? inputs_[entering_index(source)].desc
+                                                   : ops_[static_cast<std::size_t>(source)]->op->output());
       request.wants_input_grad.push_back(wants && options_.is_training);
       is_trained = is_trained || wants;
     }
-    const bool has_tied =
-        std::any_of(node.params.begin(), node.params.end(), [&](int param) { return network_.is_tied(param); });
+    const bool has_tied = std::any_of(node.params.begin(), node.params.end(), [&](int param) {
+      return network_.is_tied(param) || !network_.params[static_cast<std::size_t>(param)].holders.empty();
+    });
     for (int param : node.params) {
       const auto p = static_cast<std::size_t>(param);
       if (!fixed_params.empty()) request.fixed_params.push_back(fixed_params[p]);
@@ -153,7 +159,10 @@ void Program::plan_backward(const ParameterStore& store) {
 }
 
 void Program::load(const float* inputs, const void* targets) {
-  backend_.copy_in(input_, inputs, input_desc_.bytes());
+  for (const Input& input : inputs_) {
+    backend_.copy_in(input.bound_value, inputs, input.desc.bytes());
+    inputs += input.desc.shape.elements();
+  }
   if (!targets) return;
   std::memcpy(host_targets_.data(), targets, host_targets_.size() * sizeof(std::int32_t));
   backend_.copy_in(targets_->data(), host_targets_.data(), host_targets_.size() * sizeof(std::int32_t));

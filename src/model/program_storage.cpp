@@ -1,6 +1,7 @@
 // Where every buffer of a program lies. Time runs over the ops: forward of node i at i, the loss at N, backward of node
-// i at 2N - i. A value lives from its writing to its last reading; values share storage where a later one may overwrite
-// an earlier one (in-place ops) or equals it (the gradient that an add passes on).
+// i at 2N - i; other stages of a pipeline write before 0 and at N, and read at N and after 2N. A value lives from its
+// writing to its last reading; values share storage where a later one may overwrite an earlier one (in-place ops) or
+// equals it (the gradient that an add passes on).
 #include <muster/model/program.hpp>
 
 #include "model/compiled.hpp"
@@ -9,6 +10,7 @@
 #include <muster/base/check.hpp>
 
 #include <algorithm>
+#include <map>
 
 namespace muster::model {
 namespace {
@@ -21,12 +23,12 @@ struct Reader {
   std::size_t input;
 };
 
-std::vector<std::vector<Reader>> readers_of(const Network& network) {
-  std::vector<std::vector<Reader>> readers(network.nodes.size());
+/// By source: node or entering value.
+std::map<int, std::vector<Reader>> readers_of(const Network& network) {
+  std::map<int, std::vector<Reader>> readers;
   for (int i = 0; i < static_cast<int>(network.nodes.size()); ++i) {
     const Node& node = network.nodes[static_cast<std::size_t>(i)];
-    for (std::size_t k = 0; k < node.inputs.size(); ++k)
-      if (node.inputs[k] != network_input) readers[static_cast<std::size_t>(node.inputs[k])].push_back({i, k});
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) readers[node.inputs[k]].push_back({i, k});
   }
   return readers;
 }
@@ -49,30 +51,30 @@ void Program::plan_storage() {
   const auto op_at = [&](int node) -> Compiled& { return *ops_[static_cast<std::size_t>(node)]; };
   const auto node_at = [&](int node) -> const Node& { return network_.nodes[static_cast<std::size_t>(node)]; };
   const auto backward_time = [&](int node) { return 2 * count - node; };
-  const auto readers = readers_of(network_);
+  auto readers = readers_of(network_);
   const auto last_use_by = [&](int node, std::size_t input) {
     const Compiled& c = op_at(node);
     return c.runs_backward && reads_input_in_backward(c.op->traits(), input) ? backward_time(node) : node;
   };
 
-  int input_last = 0;
-  for (int i = 0; i < count; ++i)
-    for (std::size_t k = 0; k < node_at(i).inputs.size(); ++k)
-      if (node_at(i).inputs[k] == network_input) input_last = std::max(input_last, last_use_by(i, k));
-  input_storage_ = plan.add(input_desc_.bytes(), -1, input_last);
+  for (std::size_t k = 0; k < inputs_.size(); ++k) {
+    int last = 0;
+    for (const Reader& reader : readers[entering_value(k)])
+      last = std::max(last, last_use_by(reader.node, reader.input));
+    inputs_[k].value = plan.add(inputs_[k].desc.bytes(), -1, last);
+  }
 
   // Forward: outputs and saved values. One scratch area serves all ops, since it is valid during one call only.
   std::size_t scratch_bytes = 64;
   for (int i = 0; i < count; ++i) {
     Compiled& c = op_at(i);
     const OpTraits& traits = c.op->traits();
-    int last = i == count - 1 ? count : i;
-    for (const Reader& reader : readers[static_cast<std::size_t>(i)])
-      last = std::max(last, last_use_by(reader.node, reader.input));
+    int last = i >= first_read_outside() ? count : i;
+    for (const Reader& reader : readers[i]) last = std::max(last, last_use_by(reader.node, reader.input));
     if (c.runs_backward && traits.backward_reads_output) last = std::max(last, backward_time(i));
 
     const int source = node_at(i).inputs[0];
-    const bool is_in_place = traits.may_write_output_over_input && source != network_input &&
+    const bool is_in_place = traits.may_write_output_over_input && !is_entering(source) &&
                              plan.is_free_after(op_at(source).output, i) &&
                              c.inputs[0].bytes() == c.op->output().bytes() &&
                              std::count(node_at(i).inputs.begin(), node_at(i).inputs.end(), source) == 1;
@@ -89,7 +91,9 @@ void Program::plan_storage() {
   if (!options_.is_training) return;
 
   // Backward: gradients in the order in which they come to be.
-  op_at(count - 1).output_grad = plan.add(op_at(count - 1).op->output().bytes(), count, backward_time(count - 1));
+  for (int i = first_read_outside(); i < count; ++i)
+    if (network_.has_loss() || op_at(i).runs_backward)
+      op_at(i).output_grad = plan.add(op_at(i).op->output().bytes(), count, backward_time(i));
   for (int i = count - 1; i >= 0; --i) {
     Compiled& c = op_at(i);
     if (!c.runs_backward) continue;
@@ -111,7 +115,7 @@ void Program::plan_storage() {
 
     const auto later_writes = [&](int source) {  // further readers of the value will add their share then
       std::vector<int> writes;
-      for (const Reader& other : readers[static_cast<std::size_t>(source)])
+      for (const Reader& other : readers[source])
         if (other.node < i) writes.push_back(backward_time(other.node));
       return writes;
     };
@@ -119,27 +123,29 @@ void Program::plan_storage() {
     for (std::size_t k = 0; k < node_at(i).inputs.size(); ++k) {
       if (!c.wants_input_grad[k]) continue;
       const int source = node_at(i).inputs[k];
-      Compiled& producer = op_at(source);
-      const bool is_first = producer.output_grad == no_storage;
+      // What enters is asked for by the stage before, when all of this pass is done.
+      int& source_grad = is_entering(source) ? inputs_[entering_index(source)].grad : op_at(source).output_grad;
+      const int source_time = is_entering(source) ? 2 * count + 1 : backward_time(source);
+      const bool is_first = source_grad == no_storage;
       const bool is_left = leaves_grad_of(traits, k);
       // An op that reads the value twice adds its second share to it while siblings may still need the first: no
       // sharing.
       const auto& inputs = node_at(i).inputs;
       const bool is_read_once = std::count(inputs.begin(), inputs.end(), source) == 1;
       if (is_first && is_left && is_read_once &&
-          plan.join_equal(c.working_grad, now, backward_time(source), later_writes(source))) {
-        producer.output_grad = c.working_grad;
+          plan.join_equal(c.working_grad, now, source_time, later_writes(source))) {
+        source_grad = c.working_grad;
       } else if (is_first && k == 0 && traits.may_write_grad_over_grad && plan.is_free_after(c.output_grad, now) &&
                  c.inputs[0].bytes() == c.op->output().bytes()) {
-        producer.output_grad = c.input_grads[k] = c.output_grad;
-        plan.join(c.output_grad, now, backward_time(source));
+        source_grad = c.input_grads[k] = c.output_grad;
+        plan.join(c.output_grad, now, source_time);
       } else if (is_first) {
-        producer.output_grad = c.input_grads[k] = plan.add(c.inputs[k].bytes(), now, backward_time(source));
+        source_grad = c.input_grads[k] = plan.add(c.inputs[k].bytes(), now, source_time);
       } else if (is_left) {
-        c.accumulations.push_back({producer.output_grad, c.working_grad, c.inputs[k]});
+        c.accumulations.push_back({source_grad, c.working_grad, c.inputs[k]});
       } else {
         c.input_grads[k] = plan.add(c.inputs[k].bytes(), now, now);
-        c.accumulations.push_back({producer.output_grad, c.input_grads[k], c.inputs[k]});
+        c.accumulations.push_back({source_grad, c.input_grads[k], c.inputs[k]});
       }
     }
   }
@@ -152,14 +158,14 @@ void Program::bind_buffers(ParameterStore& store, std::span<float> gradients) {
     if (storage == no_storage) return nullptr;
     return static_cast<std::byte*>(arena_->data()) + placed.offsets[static_cast<std::size_t>(storage)];
   };
-  input_ = address(input_storage_);
+  for (Input& input : inputs_) input.bound_value = address(input.value), input.bound_grad = address(input.grad);
   for (std::size_t i = 0; i < ops_.size(); ++i) {
     Compiled& c = *ops_[i];
     const Node& node = network_.nodes[i];
     device::OpBuffers buffers;
     for (int source : node.inputs)
-      buffers.inputs.push_back(source == network_input ? input_
-                                                       : address(ops_[static_cast<std::size_t>(source)]->output));
+      buffers.inputs.push_back(is_entering(source) ? inputs_[entering_index(source)].bound_value
+                                                   : address(ops_[static_cast<std::size_t>(source)]->output));
     buffers.output = address(c.output);
     buffers.output_grad = address(c.working_grad);
     if (c.working_grad != c.output_grad) c.bound_copy = {address(c.working_grad), address(c.output_grad)};
@@ -181,6 +187,8 @@ void Program::bind_buffers(ParameterStore& store, std::span<float> gradients) {
       c.bound_accumulations.push_back({to, address(a.source)});
     }
   }
+  for (std::size_t i = static_cast<std::size_t>(first_read_outside()); i < ops_.size() && !network_.has_loss(); ++i)
+    leaving_.push_back({ops_[i]->op->output(), address(ops_[i]->output), address(ops_[i]->output_grad)});
   output_ = address(ops_.back()->output);
   output_grad_ = options_.is_training ? address(ops_.back()->output_grad) : nullptr;
 }

@@ -60,12 +60,14 @@ void check_no_decay(const optim::OptimizerOptions& options, const model::Network
 
 }  // namespace
 
-TrainableModel::TrainableModel(const Config& given, int replicas, int replica, std::int64_t dataset_size,
+TrainableModel::TrainableModel(const Config& given, const parallel::GridPlace& place, std::int64_t dataset_size,
                                int thread_number, const std::vector<device::TensorDesc>& layouts)
     : config(given),
       threads(thread_number),
-      network(model::build_network(given.model)),
-      plan(grain_plan(given, network, replicas, replica)),
+      whole(model::build_network(given.model)),
+      cut(model::cut_stages(whole, place.stages)),
+      network(model::stage_network(whole, cut, place.stage)),
+      plan(grain_plan(given, whole, place.replicas, place.replica)),
       batch_sizes(sizes_of_batches(dataset_size, given.data.batch)) {
   device::DeviceOptions device_options = config.device;
   device_options.threads = threads;
@@ -76,6 +78,9 @@ TrainableModel::TrainableModel(const Config& given, int replicas, int replica, s
          "cpu, or mirrored or multi_worker_mirrored",
          backend->name());
 
+  if (!backend->has_host_memory() && place.stages > 1)
+    fail(ExitCode::usage, "parallel.grid.pipeline: {} stages need device.kind: cpu, found {}; use 1", place.stages,
+         backend->name());
   if (!backend->has_host_memory() && config.parallel.shard != "none")
     fail(ExitCode::usage, "parallel.shard: {} needs device.kind: cpu, found {}; use none", config.parallel.shard,
          backend->name());
@@ -84,16 +89,19 @@ TrainableModel::TrainableModel(const Config& given, int replicas, int replica, s
   options.is_deterministic = is_bitwise(config);
   options.threads = threads;
   options.bucket_elements = std::max<std::int64_t>(config.parallel.bucket_kib * 1024 / 4, 1);
-  programs = std::make_unique<ReplicaPrograms>(network, *backend, plan, options, batch_sizes.front(), layouts);
+  StageOfPipeline pipeline{place.stages, place.stage};
+  if (place.stages > 1) pipeline.kind = parallel::pipeline_kind(config.parallel.pipeline_schedule);
+  programs =
+      std::make_unique<ReplicaPrograms>(network, *backend, plan, options, batch_sizes.front(), layouts, pipeline);
   store = std::make_unique<model::ParameterStore>(network, *backend, programs->param_descs());
 
-  check_no_decay(config.optimizer, network);
+  check_no_decay(config.optimizer, whole);
   optimizer = optim::make_optimizer(config.optimizer, *backend);
   runs = store->runs(config.optimizer.no_decay);
   const bool shards_state = config.parallel.shard == "optimizer";
-  shards = parallel::cut_shards(store->elements(), 0, shards_state ? replicas : 1, optimizer->needs_whole_parameters(),
-                                runs);
-  shard = shards.ranges[static_cast<std::size_t>(shards_state ? replica : 0)];
+  shards = parallel::cut_shards(store->elements(), 0, shards_state ? place.replicas : 1,
+                                optimizer->needs_whole_parameters(), runs);
+  shard = shards.ranges[static_cast<std::size_t>(shards_state ? place.replica : 0)];
   for (std::size_t slot = 0; slot < optimizer->slots().size(); ++slot) {
     state_buffers.push_back(
         backend->allocate(static_cast<std::size_t>(std::max<std::int64_t>(shard.size(), 1)) * sizeof(float)));
@@ -121,8 +129,7 @@ void check_layouts(comm::Communicator& ranks, const TrainableModel& model) {
 }
 
 ReplicaLinks links_over(const Config& config, comm::Communicator& data, int threads) {
-  return {data.size(),
-          data.rank(),
+  return {{data.size(), data.rank()},
           [&data](const TrainableModel& model) { check_layouts(data, model); },
           [&config, &data, threads](const parallel::GrainPlan& plan, std::int64_t elements) {
             return make_reducer(config, data, plan, elements, threads);
@@ -132,15 +139,39 @@ ReplicaLinks links_over(const Config& config, comm::Communicator& data, int thre
           },
           [&data](const std::vector<Range>& shards) { return std::make_unique<parallel::ShardGather>(data, shards); },
           true,
-          {}};
+          {},
+          nullptr,
+          nullptr};
 }
+
+ReplicaLinks links_over(const Config& config, parallel::Grid& grid, int threads) {
+  ReplicaLinks links = links_over(config, grid.data(), threads);
+  links.place = grid.place();
+  links.stages = &grid.links();
+  links.pipeline = grid.replica();
+  return links;
+}
+
+namespace {
+
+std::unique_ptr<parallel::TiedGradients> make_tied(const TrainableModel& model, comm::Communicator* pipeline) {
+  std::vector<parallel::TiedParameter> params;
+  for (const model::ParamInfo& whole : model.whole.params)  // all stages take them in the same order
+    for (std::size_t p = 0; p < model.network.params.size(); ++p)
+      if (const auto& own = model.network.params[p]; own.name == whole.name && !own.holders.empty())
+        params.push_back({model.store->slice(static_cast<int>(p)), own.holders});
+  if (params.empty()) return nullptr;
+  return std::make_unique<parallel::TiedGradients>(*pipeline, std::move(params), model.store->elements());
+}
+
+}  // namespace
 
 Replica::Replica(const Config& given, comm::Communicator& data, std::int64_t dataset_size, int thread_number)
     : Replica(given, links_over(given, data, thread_number), dataset_size, thread_number) {}
 
 Replica::Replica(const Config& given, const ReplicaLinks& links, std::int64_t dataset_size, int thread_number,
                  std::function<void()> between_ops)
-    : TrainableModel(given, links.replicas, links.replica, dataset_size, thread_number, links.layouts) {
+    : TrainableModel(given, links.place, dataset_size, thread_number, links.layouts) {
   if (links.check) links.check(*this);
   reducer = links.reducer(plan, store->elements() + control_elements);
   accumulator = std::make_unique<parallel::GrainAccumulator>(plan, *reducer, threads);
@@ -149,10 +180,11 @@ Replica::Replica(const Config& given, const ReplicaLinks& links, std::int64_t da
   statistics = links.statistics(plan, std::max<std::int64_t>(programs->lead().widest_statistics(), 1));
   own_runs = parallel::runs_of_shard(shard, runs);
   if (is_sharded()) gather = links.gather(shards.ranges);
-  step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *gradients, *statistics,
-                                          *optimizer, optimizer_state, own_runs, shard, gather.get(), plan,
-                                          config.run.seed, links.has_whole_sum ? config.optimizer.clip_norm : 0.0,
-                                          threads, std::move(between_ops)});
+  tied = make_tied(*this, links.pipeline);
+  step = std::make_unique<Step>(StepParts{
+      *programs, *store, *reducer, *accumulator, *gradients, *statistics, links.stages ? *links.stages : alone,
+      tied.get(), *optimizer, optimizer_state, own_runs, shard, gather.get(), plan, config.run.seed,
+      links.has_whole_sum ? config.optimizer.clip_norm : 0.0, threads, std::move(between_ops)});
 }
 
 void Replica::close() {
@@ -161,10 +193,10 @@ void Replica::close() {
 }
 
 std::vector<std::vector<float>> Replica::gather_optimizer_state() {
-  std::vector<std::vector<float>> whole;
+  std::vector<std::vector<float>> gathered;
   if (is_sharded())
-    for (const std::span<float>& slot : optimizer_state) whole.push_back(gather->to_root(slot));
-  return whole;
+    for (const std::span<float>& slot : optimizer_state) gathered.push_back(gather->to_root(slot));
+  return gathered;
 }
 
 std::vector<std::string> Replica::describe() const {
@@ -172,8 +204,8 @@ std::vector<std::string> Replica::describe() const {
     return human_bytes(static_cast<std::uint64_t>(floats) * sizeof(float));
   };
   std::vector<std::string> lines{
-      fmt::format("network     {} layers, {} parameters, {:.3g} GFLOP per sample forward", network.nodes.size(),
-                  network.parameter_count(), network.forward_flops() * 1e-9),
+      fmt::format("network     {} layers, {} parameters, {:.3g} GFLOP per sample forward", whole.nodes.size(),
+                  whole.parameter_count(), whole.forward_flops() * 1e-9),
       fmt::format("device      {}, {} thread{} per rank", backend->describe(), threads, threads == 1 ? "" : "s"),
       fmt::format("batch       {} in {} grain{}, {} replica{}", config.data.batch, plan.grains,
                   plan.grains == 1 ? "" : "s", plan.replicas, plan.replicas == 1 ? "" : "s"),
@@ -183,6 +215,13 @@ std::vector<std::string> Replica::describe() const {
                   bytes(shards.largest() * static_cast<std::int64_t>(optimizer_state.size())),
                   human_bytes(programs->arena_bytes())),
   };
+  if (cut.stages() > 1) {
+    const std::string& schedule = config.parallel.pipeline_schedule;
+    const auto times = parallel::pipeline_times(parallel::pipeline_kind(schedule), config.run.accumulate, cut.flops);
+    lines.push_back(fmt::format("pipeline    {}, {} micro-batches, bubble {:.1f} % by counted FLOPs", schedule,
+                                config.run.accumulate, 100 * times.bubble_share));
+    for (const std::string& stage : model::describe(whole, cut)) lines.push_back("            " + stage);
+  }
   if (is_sharded())
     lines.push_back(fmt::format("shards      optimizer state in {} parts, the largest {:.2f} times the mean",
                                 shards.ranges.size(), shards.imbalance()));

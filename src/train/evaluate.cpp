@@ -23,47 +23,65 @@ void count_confusion(const std::vector<float>& output, std::span<const std::int3
 
 Evaluator::Evaluator(const Config& config, const model::Network& network, device::Backend& backend,
                      model::ParameterStore& store, comm::Communicator& data, int threads)
-    : config_(config), network_(network), data_(data), inference_(config, network, backend, store, threads) {}
+    : config_(config),
+      network_(network),
+      ranks_(data),
+      place_{data.size(), data.rank()},
+      stages_(alone_),
+      inference_(config, network, backend, store, threads) {}
+
+Evaluator::Evaluator(const Config& config, const model::Network& network, device::Backend& backend,
+                     model::ParameterStore& store, comm::Communicator& ranks, parallel::Grid& grid, int threads)
+    : config_(config),
+      network_(network),
+      ranks_(ranks),
+      place_(grid.place()),
+      stages_(grid.links()),
+      inference_(config, network, backend, store, threads) {}
 
 EvalResult Evaluator::run(bool wants_confusion, const std::function<void()>& between_batches) {
   const bool has_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   const std::int64_t classes = has_labels ? network_.classes() : 0;
-  const auto queue = inference_.open(dataset::open_test(config_.data, config_.run.seed), data_.rank(), data_.size());
+  const auto queue =
+      inference_.open(dataset::open_test(config_.data, config_.run.seed), place_.replica, place_.replicas);
 
   EvalResult result;
   if (wants_confusion) result.confusion.assign(static_cast<std::size_t>(classes * classes), 0);
   std::vector<std::int64_t> sums(6, 0);  // rows, loss units, correct, top-k, not finite, stop
   std::vector<float> output;
   std::int64_t batches = 0;
+  const auto add = [&](model::Program& p, const dataset::Batch& batch) {
+    const model::MicroBatchResult part = p.loss(inference_.context_of(batch));
+    sums[0] += part.rows;
+    sums[1] += part.loss_units;
+    sums[2] += part.correct;
+    sums[3] += part.top_k_correct;
+    sums[4] += part.is_finite ? 0 : 1;
+    if (!wants_confusion || !has_labels) return;
+    output.resize(static_cast<std::size_t>(batch.rows.size() * classes));
+    p.read_output(output.data());
+    count_confusion(output,
+                    {static_cast<const std::int32_t*>(batch.targets), static_cast<std::size_t>(batch.rows.size())},
+                    classes, result.confusion);
+  };
   while (const dataset::Batch* batch = queue->next()) {
     if (!batch->rows.empty()) {
-      model::Program& p = inference_.forward(*batch);
-      const model::MicroBatchResult part = p.loss(inference_.context_of(*batch));
-      sums[0] += part.rows;
-      sums[1] += part.loss_units;
-      sums[2] += part.correct;
-      sums[3] += part.top_k_correct;
-      sums[4] += part.is_finite ? 0 : 1;
-      if (wants_confusion && has_labels) {
-        output.resize(static_cast<std::size_t>(batch->rows.size() * classes));
-        p.read_output(output.data());
-        count_confusion(
-            output, {static_cast<const std::int32_t*>(batch->targets), static_cast<std::size_t>(batch->rows.size())},
-            classes, result.confusion);
-      }
+      model::Program& p = inference_.forward(*batch, stages_);
+      if (stages_.is_last()) add(p, *batch);
     }
     if (between_batches) between_batches();
     if (++batches % batches_between_stop_polls == 0) {
       std::int64_t stop = is_stop_requested() ? 1 : 0;
-      data_.all_reduce(std::span(&stop, 1), comm::Reduction::max, "stop poll of the evaluation");
+      ranks_.all_reduce(std::span(&stop, 1), comm::Reduction::max, "stop poll of the evaluation");
       if (stop != 0) {
         result.is_stopped = true;
         break;
       }
     }
   }
-  data_.all_reduce(sums, comm::Reduction::sum, "sums of the evaluation");
-  if (wants_confusion) data_.all_reduce(result.confusion, comm::Reduction::sum, "confusion matrix");
+  stages_.finish();
+  ranks_.all_reduce(sums, comm::Reduction::sum, "sums of the evaluation");
+  if (wants_confusion) ranks_.all_reduce(result.confusion, comm::Reduction::sum, "confusion matrix");
   result.samples = sums[0];
   result.loss_units = sums[1];
   result.correct = sums[2];

@@ -30,9 +30,19 @@ device::RunContext Inference::context_of(const dataset::Batch& batch) const {
 }
 
 model::Program& Inference::forward(const dataset::Batch& batch) {
+  parallel::StageLinks alone;
+  return forward(batch, alone);
+}
+
+model::Program& Inference::forward(const dataset::Batch& batch, parallel::StageLinks& stages) {
   model::Program& one = program(batch.rows.size());
-  one.load(batch.inputs, batch.targets);
+  const float* inputs = batch.inputs;
+  if (!stages.is_first()) inputs = stages.values_in.take(one.entering_elements(), 0).data();
+  one.load(inputs, stages.is_last() ? batch.targets : nullptr);
   for (std::size_t s = 0; s < one.forward_segments().size(); ++s) one.forward(s, context_of(batch));
+  if (stages.is_last()) return one;
+  one.read_leaving(stages.values_out.room(one.leaving_elements()).data());
+  stages.values_out.send();
   return one;
 }
 

@@ -53,6 +53,7 @@ class Run {
   void show_progress(const StepResult& result);
   void evaluate();
   void check_weights();
+  CheckpointState gather();
   void save();
   ExitCode stop();
   ExitCode finish();
@@ -72,6 +73,7 @@ class Run {
   TrainFlags flags_;
 
   RunData data_;
+  std::unique_ptr<parallel::Grid> grid_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<optim::Schedule> schedule_;
   std::unique_ptr<Evaluator> evaluator_;
@@ -96,9 +98,14 @@ void Run::start() {
       throw Error(ExitCode::usage, join(problems, "\n"));
     comm::check_launch(session_, threads, config_.parallel.allow_oversubscribe);
   });
-  together(world_, "opening the data", [&] { data_ = open_run_data(config_, world_.size(), is_rank_0()); });
+  const parallel::GridPlace place = parallel::place_in_grid(config_.parallel, world_.size(), world_.rank());
+  together(world_, "opening the data", [&] { data_ = open_run_data(config_, place.replicas, is_rank_0()); });
+  if (place.stages > 1)  // before ranks talk in parts of the job: what cannot be cut is refused by all
+    together(world_, "cutting the network",
+             [&] { model::cut_stages(model::build_network(config_.model), place.stages); });
+  grid_ = std::make_unique<parallel::Grid>(world_, config_.parallel);
   together(world_, "assembling the network", [&] {
-    replica_ = std::make_unique<Replica>(config_, world_, data_.size, threads);
+    replica_ = std::make_unique<Replica>(config_, links_over(config_, *grid_, threads), data_.size, threads);
     schedule_ = std::make_unique<optim::Schedule>(config_.schedule, data_.total_steps,
                                                   static_cast<double>(data_.steps_per_epoch));
   });
@@ -121,20 +128,23 @@ void Run::start() {
   std::int64_t has_evaluation = metrics_.has_evaluation() ? 1 : 0;
   world_.all_reduce(std::span(&has_evaluation, 1), comm::Reduction::max, "evaluations so far");
   if (has_evaluation != 0) evaluated_step_ = step_;
-  base_lr_ = config_.optimizer.lr * optim::lr_scaling_factor(config_.parallel.lr_scaling, world_.size());
+  base_lr_ = config_.optimizer.lr * optim::lr_scaling_factor(config_.parallel.lr_scaling, place.replicas);
   evaluator_ = std::make_unique<Evaluator>(config_, replica_->network, *replica_->backend, *replica_->store, world_,
-                                           replica_->threads);
+                                           *grid_, replica_->threads);
 
   dataset::QueueOptions options = queue_options(config_);
   options.first_sample = sample_counter_;
   options.last_sample = data_.total_samples;
-  options.rows_of = [plan = replica_->plan](std::int64_t rows) { return plan.rows_of_replica(plan.replica, rows); };
+  options.rows_of = [plan = replica_->plan, reads = grid_->links().reads_samples()](std::int64_t rows) {
+    return reads ? plan.rows_of_replica(plan.replica, rows) : Range{};
+  };
   together(world_, "input queue",
            [&] { queue_ = std::make_unique<dataset::BatchQueue>(std::move(data_.train), options); });
   together(world_, "wall time", [&] {
     if (!is_rank_0()) return;
     stop_watcher_ = std::make_unique<StopWatcher>(directory(), end_of_time_s(config_.run.wall_time),
-                                                  guessed_save_s(state_bytes(*replica_)), flags_.is_resumed);
+                                                  guessed_save_s(state_bytes(*replica_) * grid_->place().stages),
+                                                  flags_.is_resumed);
   });
   describe();
   first_step_ = step_;
@@ -152,7 +162,7 @@ void Run::restore() {
   restore_state(state, *replica_);
   step_ = saved_step_ = state.step;
   sample_counter_ = state.sample_counter;
-  audit_ = EpochAudit(state.audit, is_rank_0());
+  audit_ = EpochAudit(state.audit, grid_->data().rank() == 0);
   meter_.carry_on(state.interval);
 }
 
@@ -179,7 +189,8 @@ void Run::run_step(const dataset::Batch& batch) {
   ++step_;
   sample_counter_ += batch.position.rows;
   is_stopping_ = result.is_stop_requested;
-  if (sample_counter_ % data_.size == 0) audit_.finish_epoch(world_, batch.position.epoch, data_.size);
+  if (sample_counter_ % data_.size == 0 && grid_->links().reads_samples())
+    audit_.finish_epoch(grid_->data(), batch.position.epoch, data_.size);
   if (!has_stepped_) {
     log::info("first step  after {}", human_seconds(since_process_start_s()));
     has_stepped_ = true;
@@ -204,7 +215,7 @@ void Run::show_progress(const StepResult& result) {
 }
 
 void Run::report() {
-  const Interval interval = meter_.finish(world_, queue_->stall_s(), replica_->statistics->waited_s(),
+  const Interval interval = meter_.finish(grid_->data(), queue_->stall_s(), replica_->statistics->waited_s(),
                                           replica_->network.targets_per_sample());
   last_loss_ = interval.loss;
   check_weights();
@@ -234,10 +245,23 @@ void Run::report() {
                          interval.steps, config_.run.max_loss));
 }
 
-/// A NaN may hide behind a relu and leave the loss finite: the weights themselves tell. They are equal on all ranks, so
-/// all ranks come to the same verdict.
+/// A NaN may hide behind a relu and leave the loss finite: the weights themselves tell. They are equal on all replicas,
+/// so all ranks come to the same verdict; stages have different ones.
 void Run::check_weights() {
-  if (!replica_->store->are_weights_finite()) diverged("a weight is NaN or Inf");
+  std::int64_t are_bad = replica_->store->are_weights_finite() ? 0 : 1;
+  if (comm::Communicator* stages = grid_->replica())
+    stages->all_reduce(std::span(&are_bad, 1), comm::Reduction::max, "check of the weights");
+  if (are_bad != 0) diverged("a weight is NaN or Inf");
+}
+
+/// Collective where the state is in parts; rank 0 gets it whole.
+CheckpointState Run::gather() {
+  const std::vector<std::vector<float>> gathered = replica_->gather_optimizer_state();
+  const std::vector<std::span<const float>> optimizer_state(gathered.begin(), gathered.end());
+  if (grid_->data().rank() != 0) return {};
+  CheckpointState state = replica_->is_sharded() ? gather_state(*replica_, optimizer_state) : gather_state(*replica_);
+  if (comm::Communicator* stages = grid_->replica()) return gather_stages(state, *replica_, *stages);
+  return state;
 }
 
 void Run::evaluate() {
@@ -266,13 +290,11 @@ void Run::evaluate() {
 void Run::save() {
   const Stopwatch watch;
   check_weights();
-  const auto audit = audit_.total(world_);
-  const auto interval = meter_.totals(world_);
-  const std::vector<std::vector<float>> gathered = replica_->gather_optimizer_state();
+  const auto audit = audit_.total(grid_->data());
+  const auto interval = meter_.totals(grid_->data());
+  CheckpointState state = gather();
   together(world_, "checkpoint", [&] {
     if (!is_rank_0()) return;
-    const std::vector<std::span<const float>> optimizer_state(gathered.begin(), gathered.end());
-    CheckpointState state = replica_->is_sharded() ? gather_state(*replica_, optimizer_state) : gather_state(*replica_);
     state.step = step_;
     state.sample_counter = sample_counter_;
     state.epoch = sample_counter_ / data_.size;

@@ -20,8 +20,9 @@ std::int64_t largest_grain(const Range& grains, const parallel::GrainPlan& plan,
 
 ReplicaPrograms::ReplicaPrograms(const model::Network& network, device::Backend& backend,
                                  const parallel::GrainPlan& plan, const model::ProgramOptions& options,
-                                 std::int64_t batch, std::vector<device::TensorDesc> layouts)
-    : network_(network), backend_(backend), plan_(plan), options_(options) {
+                                 std::int64_t batch, std::vector<device::TensorDesc> layouts,
+                                 const StageOfPipeline& pipeline)
+    : network_(network), backend_(backend), plan_(plan), options_(options), pipeline_(pipeline) {
   const std::int64_t own = largest_grain(plan_.grains_of(plan_.replica), plan_, batch);
   const std::int64_t largest = largest_grain({0, plan_.grains}, plan_, batch);
   MUSTER_CHECK(own > 0, "replica {} of {} has no rows of a full batch of {}", plan_.replica, plan_.replicas, batch);
@@ -40,12 +41,17 @@ void ReplicaPrograms::bind(model::ParameterStore& store, std::span<float> gradie
   lead_->bind(store, gradients);
   const bool is_one_wave = network_.has_global_statistics();
   for (std::int64_t batch : batch_sizes) {
-    BatchPlan plan{plan_.rows_of_replica(plan_.replica, batch), {}};
-    std::map<std::int64_t, std::size_t> used;  // instances of each size in the wave
     const Range grains = plan_.grains_of(plan_.replica);
+    BatchPlan plan{plan_.rows_of_replica(plan_.replica, batch),
+                   {},
+                   parallel::pipeline_schedule(pipeline_.kind, pipeline_.stages, pipeline_.stage,
+                                               is_one_wave ? 1 : grains.size())};
+    const auto in_flight = static_cast<std::size_t>(parallel::most_in_flight(plan.schedule));
+    std::map<std::int64_t, std::size_t> used;  // instances of each size so far
     for (std::int64_t grain = grains.begin; grain < grains.end; ++grain) {
       MicroBatch micro{grain, plan_.rows_of_grain(grain, batch), nullptr, {}};
-      const std::size_t instance = is_one_wave ? used[micro.rows.size()]++ : 0;
+      std::size_t instance = used[micro.rows.size()]++;
+      if (!is_one_wave) instance %= in_flight;  // the earliest wave in flight is through by then
       if (!micro.rows.empty()) micro.program = &program(micro.rows.size(), instance);
       if (plan.waves.empty() || !is_one_wave) plan.waves.emplace_back();
       plan.waves.back().push_back(micro);

@@ -89,7 +89,7 @@ Replay::Replay(comm::Session& session, const config::Loaded& loaded, Record reco
   alone_ = world_.split(world_.rank(), 0, "alone");
   together(world_, "opening the data", [&] { data_ = open_run_data(config, 1, world_.rank() == 0); });
   together(world_, "assembling the network", [&] {
-    model_ = std::make_unique<TrainableModel>(config, 1, 0, data_.size, threads);
+    model_ = std::make_unique<TrainableModel>(config, parallel::GridPlace{}, data_.size, threads);
     model_->store->initialise(config.run.seed);
     if (!config.model.weights.empty()) load_start_weights(config.model.weights, *model_);
     schedule_ = std::make_unique<optim::Schedule>(config.schedule, data_.total_steps,

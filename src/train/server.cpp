@@ -41,7 +41,7 @@ void follow(ServerRank& server) {
 }  // namespace
 
 ServerRank::ServerRank(AsyncJob& its_job, const RunData& data)
-    : job(its_job), model(job.config(), 1, 0, data.size, job.threads()) {}
+    : job(its_job), model(job.config(), parallel::GridPlace{}, data.size, job.threads()) {}
 
 std::vector<float> ServerRank::cut_weights() {
   std::vector<float> running(static_cast<std::size_t>(job.shards.running));

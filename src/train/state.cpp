@@ -5,6 +5,7 @@
 #include <muster/train/gpt2.hpp>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace muster::train {
@@ -52,6 +53,68 @@ CheckpointState gather_state(TrainableModel& model, std::span<const std::span<co
   return state;
 }
 
+namespace {
+
+/// Names and shapes of a stage's tensors, in the order of gather_state(), without values.
+CheckpointState tensors_of(const model::Network& stage, const std::vector<std::string>& slots) {
+  CheckpointState state;
+  for (const auto& param : stage.params) {
+    state.weights.push_back({param.name, param.shape, {}});
+    for (const std::string& slot : slots) state.optimizer.push_back({slot_name(slot, param), param.shape, {}});
+  }
+  for (const auto& running : stage.states) state.weights.push_back({running.name, running.shape, {}});
+  return state;
+}
+
+template <class State, class Visit>
+void for_each_tensor(State& state, const Visit& visit) {
+  for (auto& tensor : state.weights) visit(tensor);
+  for (auto& tensor : state.optimizer) visit(tensor);
+}
+
+/// Takes the tensors' values out of a vector of all of them.
+void fill(std::vector<NamedTensor>& tensors, const std::map<std::string, std::span<const float>>& values) {
+  for (NamedTensor& tensor : tensors) {
+    const std::span<const float> found = values.at(tensor.name);
+    tensor.values.assign(found.begin(), found.end());
+  }
+}
+
+}  // namespace
+
+CheckpointState gather_stages(const CheckpointState& own, const TrainableModel& model, comm::Communicator& replica) {
+  const std::vector<std::string>& slots = model.optimizer->slots();
+  std::vector<CheckpointState> stages;
+  std::vector<Range> ranges;  // of each stage in the vector of all values
+  for (int s = 0; s < model.cut.stages(); ++s) {
+    stages.push_back(tensors_of(model::stage_network(model.whole, model.cut, s), slots));
+    const std::int64_t begin = ranges.empty() ? 0 : ranges.back().end;
+    ranges.push_back({begin, begin});
+    for_each_tensor(stages.back(), [&](const NamedTensor& tensor) { ranges.back().end += tensor.shape.elements(); });
+  }
+  std::vector<float> mine;
+  for_each_tensor(
+      own, [&](const NamedTensor& tensor) { mine.insert(mine.end(), tensor.values.begin(), tensor.values.end()); });
+  const std::vector<float> all = parallel::ShardGather(replica, ranges).to_root(mine);
+  if (replica.rank() != 0) return {};
+
+  std::map<std::string, std::span<const float>> weights, optimizer;
+  std::size_t at = 0;
+  for (const CheckpointState& stage : stages) {
+    const auto take = [&](const NamedTensor& tensor, auto& into) {
+      const auto size = static_cast<std::size_t>(tensor.shape.elements());
+      into.emplace(tensor.name, std::span(all).subspan(at, size));
+      at += size;
+    };
+    for (const NamedTensor& tensor : stage.weights) take(tensor, weights);
+    for (const NamedTensor& tensor : stage.optimizer) take(tensor, optimizer);
+  }
+  CheckpointState whole = tensors_of(model.whole, slots);
+  fill(whole.weights, weights);
+  fill(whole.optimizer, optimizer);
+  return whole;
+}
+
 void restore_weights(const CheckpointState& state, const model::Network& network, model::ParameterStore& store) {
   for (std::size_t p = 0; p < network.params.size(); ++p)
     store.from_plain(static_cast<int>(p), find(state.weights, network.params[p].name, network.params[p].shape).values,
@@ -73,11 +136,11 @@ void refuse_unknown(const std::vector<NamedTensor>& tensors, const std::set<std:
 /// Nothing of a checkpoint is silently left behind.
 void refuse_unknown(const CheckpointState& state, const TrainableModel& model) {
   std::set<std::string> weights, slots;
-  for (const auto& param : model.network.params) {
+  for (const auto& param : model.whole.params) {
     weights.insert(param.name);
     for (const std::string& slot : model.optimizer->slots()) slots.insert(slot_name(slot, param));
   }
-  for (const auto& running : model.network.states) weights.insert(running.name);
+  for (const auto& running : model.whole.states) weights.insert(running.name);
   refuse_unknown(state.weights, weights, "network");
   refuse_unknown(state.optimizer, slots, "optimizer");
 }
@@ -111,7 +174,7 @@ void load_start_weights(const std::string& path, TrainableModel& model) {
   CheckpointState state;
   state.weights = read_safetensors(path);
   try {
-    if (is_gpt2(state.weights)) state.weights = from_gpt2(model.network, state.weights);
+    if (is_gpt2(state.weights)) state.weights = from_gpt2(model.whole, state.weights);
     restore_weights(state, model.network, *model.store);
   } catch (const Error& error) {
     fail(error.code(), "model.weights {}: {}", path, error.what());

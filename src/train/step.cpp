@@ -9,6 +9,10 @@
 //   update    every replica applies the same optimizer to the same summed gradient, so the weights stay equal; with
 //             sharded state each updates its shard, and the shards are gathered
 //
+// In a pipeline a rank has one stage of the network: what enters it comes from the stage before, what leaves it goes to
+// the next, gradients come and go the other way, and the schedule says which micro-batch is when
+// (parallel/pipeline/schedule.hpp). Of one stage it says: forward and backward of each in turn.
+//
 // The same text serves one rank and many, one micro-batch and many.
 #include <muster/train/step.hpp>
 
@@ -28,6 +32,11 @@ constexpr std::int64_t bad_loss_word = 1;  // micro-batches whose loss is NaN or
 // Names of the waits, made once: the step allocates nothing.
 const std::string statistics_sum = "sum of batch-norm statistics";
 const std::string running_sum = "sum of running statistics";
+
+/// Elements of the wave's message; a pipeline's wave is one micro-batch, which may have no rows.
+std::int64_t message_of(const Wave* wave, std::int64_t (model::Program::*elements)() const) {
+  return wave && wave->front().program ? (wave->front().program->*elements)() : 0;
+}
 
 }  // namespace
 
@@ -61,20 +70,33 @@ StepResult Step::gradient(const dataset::Batch& batch, std::int64_t step, bool r
   requests_stop_ = requests_stop;
   BatchPlan& plan = parts_.programs.plan_for(batch.position.rows);
   begin(batch, plan, step);
-  for (Wave& wave : plan.waves) {
-    load(batch, plan, wave);
-    forward(wave);
-    loss(wave, result);
-    backward(wave, &wave == &plan.waves.back());
+  const double waited_s = parts_.stages.waited_s();
+  for (const parallel::PipelineStep& work : plan.schedule) {
+    Wave& wave = plan.waves[static_cast<std::size_t>(work.micro_batch)];
+    const Wave* next = &wave == &plan.waves.back() ? nullptr : &wave + 1;
+    if (work.is_forward) {
+      load(batch, plan, wave, next);
+      forward(wave);
+      loss(wave, result);
+    } else {
+      backward(wave, next, next == nullptr);
+    }
   }
+  parts_.stages.finish();
   result.reduce = parts_.reducer.finish();
+  result.reduce.exposed_s += parts_.stages.waited_s() - waited_s;
+  if (parts_.tied)
+    result.reduce.exposed_s +=
+        parts_.tied->add_up(parts_.reducer.result().first(static_cast<std::size_t>(parts_.store.elements())));
   read_control_words(result);
   return result;
 }
 
 void Step::begin(const dataset::Batch& batch, BatchPlan& plan, std::int64_t step) {
-  MUSTER_CHECK_EQ(batch.rows.begin, plan.rows.begin);
-  MUSTER_CHECK_EQ(batch.rows.end, plan.rows.end);
+  if (parts_.stages.reads_samples()) {
+    MUSTER_CHECK_EQ(batch.rows.begin, plan.rows.begin);
+    MUSTER_CHECK_EQ(batch.rows.end, plan.rows.end);
+  }
   set_error_step(step);
   for (Wave& wave : plan.waves)
     for (MicroBatch& micro : wave) micro.context = {parts_.seed, step, micro.rows.begin, batch.position.rows};
@@ -83,13 +105,18 @@ void Step::begin(const dataset::Batch& batch, BatchPlan& plan, std::int64_t step
   parts_.reducer.begin_step(step);
 }
 
-void Step::load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave) {
+void Step::load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave, const Wave* next) {
   const auto& programs = parts_.programs;
   for (MicroBatch& micro : wave) {
     if (!micro.program) continue;
     const std::int64_t row = micro.rows.begin - plan.rows.begin;
-    const auto* targets = static_cast<const std::byte*>(batch.targets) + row * programs.target_bytes();
-    micro.program->load(batch.inputs + row * programs.input_elements(), targets);
+    const std::int64_t following = message_of(next, &model::Program::entering_elements);
+    const float* inputs = parts_.stages.is_first()
+                              ? batch.inputs + row * programs.input_elements()
+                              : parts_.stages.values_in.take(micro.program->entering_elements(), following).data();
+    const void* targets = nullptr;
+    if (parts_.stages.is_last()) targets = static_cast<const std::byte*>(batch.targets) + row * programs.target_bytes();
+    micro.program->load(inputs, targets);
   }
 }
 
@@ -100,22 +127,25 @@ void Step::forward(Wave& wave) {
       if (micro.program) micro.program->forward(s, micro.context);
     sum_statistics(wave, &model::Program::forward_segments, s);
   }
+  for (MicroBatch& micro : wave)
+    if (micro.program) keep_deferred_statistics(micro);
+  if (!parts_.stages.is_last()) send_values(wave);
 }
 
 void Step::loss(Wave& wave, StepResult& result) {
   for (MicroBatch& micro : wave) {
-    if (!micro.program) continue;
+    if (!micro.program || !parts_.stages.is_last()) continue;
     const model::MicroBatchResult sums = micro.program->loss(micro.context);
     result.sums.rows += sums.rows;
     result.sums.loss_units += sums.loss_units;
     result.sums.correct += sums.correct;
     result.sums.top_k_correct += sums.top_k_correct;
     is_local_loss_finite_ = is_local_loss_finite_ && sums.is_finite;
-    keep_deferred_statistics(micro);
   }
 }
 
-void Step::backward(Wave& wave, bool is_last_wave) {
+void Step::backward(Wave& wave, const Wave* next, bool is_last_wave) {
+  if (!parts_.stages.is_last()) receive_gradients(wave, next);
   const auto& segments = parts_.programs.lead().backward_segments();
   for (std::size_t s = 0; s < segments.size(); ++s) {
     const bool is_last_segment = s + 1 == segments.size();
@@ -128,17 +158,45 @@ void Step::backward(Wave& wave, bool is_last_wave) {
     if (is_last_wave && !bucket.empty()) parts_.reducer.ready(bucket);
     sum_statistics(wave, &model::Program::backward_segments, s);
   }
+  if (!parts_.stages.is_first()) send_gradients(wave);
 }
 
 void Step::update(std::int64_t step, double lr, StepResult& result) {
   const auto begin = static_cast<std::size_t>(parts_.shard.begin), size = static_cast<std::size_t>(parts_.shard.size());
+  const std::span<const float> summed = parts_.tied ? parts_.tied->summed() : parts_.gradients.summed();
   const optim::UpdateContext context{lr, step + 1, result.grad_scale, parts_.threads};
-  parts_.optimizer.update(context, parts_.store.weights().subspan(begin, size),
-                          parts_.gradients.summed().subspan(begin, size), parts_.optimizer_state, parts_.runs);
+  parts_.optimizer.update(context, parts_.store.weights().subspan(begin, size), summed.subspan(begin, size),
+                          parts_.optimizer_state, parts_.runs);
   if (parts_.gather) result.reduce.exposed_s += parts_.gather->to_all(parts_.store.weights());
 }
 
 // ---- the small helpers of the above
+
+void Step::send_values(Wave& wave) {
+  for (MicroBatch& micro : wave) {
+    if (!micro.program) continue;
+    micro.program->read_leaving(parts_.stages.values_out.room(micro.program->leaving_elements()).data());
+    parts_.stages.values_out.send();
+  }
+}
+
+void Step::receive_gradients(Wave& wave, const Wave* next) {
+  for (MicroBatch& micro : wave) {
+    if (!micro.program) continue;
+    const std::int64_t following = message_of(next, &model::Program::leaving_gradient_elements);
+    micro.program->load_leaving_gradient(
+        parts_.stages.gradients_in.take(micro.program->leaving_gradient_elements(), following).data());
+  }
+}
+
+void Step::send_gradients(Wave& wave) {
+  for (MicroBatch& micro : wave) {
+    if (!micro.program) continue;
+    const std::int64_t elements = micro.program->entering_gradient_elements();
+    micro.program->read_entering_gradient(parts_.stages.gradients_out.room(elements).data());
+    parts_.stages.gradients_out.send();
+  }
+}
 
 /// Replaces the shares of a segment's statistics by their sums over the global batch, in all micro-batches of the wave
 /// and in the lead program, which keeps them for the running values.
@@ -184,14 +242,41 @@ void Step::write_control_words(const MicroBatch& micro) {
   control[bad_loss_word] = is_local_loss_finite_ ? 0.0f : 1.0f;
 }
 
-/// What all replicas said with their gradients, and the norm of the whole gradient, by which clipping scales it.
+/// Of the summed gradient; what several stages hold is counted by the first.
+double Step::squared_norm() const {
+  const auto elements = static_cast<std::size_t>(parts_.store.elements());
+  if (!parts_.tied) return optim::squared_norm(parts_.reducer.result().first(elements), parts_.threads);
+  double norm = 0;
+  for (const Range& range : parts_.tied->counted())
+    norm += optim::squared_norm(
+        parts_.tied->summed().subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size())),
+        parts_.threads);
+  return norm;
+}
+
+/// What all replicas said with their gradients, and all stages by themselves: whether to stop, whether the loss is bad,
+/// and the norm of the whole gradient, by which clipping scales it.
 void Step::read_control_words(StepResult& result) {
   const auto elements = static_cast<std::size_t>(parts_.store.elements());
   const std::span<const float> control = parts_.reducer.result().subspan(elements);
-  result.is_stop_requested = control[stop_word] > 0;
-  result.is_finite = control[bad_loss_word] == 0;
-  if (parts_.clip_norm <= 0 || !result.is_finite) return;
-  result.grad_norm = std::sqrt(optim::squared_norm(parts_.reducer.result().first(elements), parts_.threads));
+  parallel::StageSums all{0,
+                          std::lround(control[stop_word]),
+                          std::lround(control[bad_loss_word]),
+                          result.sums.rows,
+                          result.sums.loss_units,
+                          result.sums.correct,
+                          result.sums.top_k_correct};
+  const bool is_clipped = parts_.clip_norm > 0 && control[bad_loss_word] == 0;
+  if (is_clipped) all.squared_norm = squared_norm();
+  parts_.stages.add_up(all);
+  result.sums.rows = all.rows;
+  result.sums.loss_units = all.loss_units;
+  result.sums.correct = all.correct;
+  result.sums.top_k_correct = all.top_k_correct;
+  result.is_stop_requested = all.stop_requests > 0;
+  result.is_finite = all.bad_losses == 0;
+  if (!is_clipped || !result.is_finite) return;
+  result.grad_norm = std::sqrt(all.squared_norm);
   result.grad_scale = optim::clip_scale(result.grad_norm, parts_.clip_norm);
 }
 

@@ -99,7 +99,7 @@ Worker::Worker(AsyncJob& job, RunData data)
   const int rank = job_.world().rank();
   alone_ = job_.world().split(rank, 0, "alone");
   start_together(job_, data_, [this]() -> TrainableModel& {
-    first_ = std::make_unique<TrainableModel>(job_.config(), 1, 0, data_.size, job_.threads());
+    first_ = std::make_unique<TrainableModel>(job_.config(), parallel::GridPlace{}, data_.size, job_.threads());
     return *first_;
   });
   own_config_ = config;
@@ -153,8 +153,7 @@ ReplicaLinks Worker::links_of(int replicas, int replica) {
   }
   parallel::ServerClient& client = *client_;
   return {
-      replicas,
-      replica,
+      {replicas, replica},
       {},
       [&](const parallel::GrainPlan& plan, std::int64_t elements) {
         return make_share_reducer(client, plan, elements, job_.shards.parameters);
@@ -162,7 +161,9 @@ ReplicaLinks Worker::links_of(int replicas, int replica) {
       [&](const parallel::GrainPlan& plan, std::int64_t width) { return make_share_statistics(client, plan, width); },
       {},
       replicas == 1,
-      layouts_};
+      layouts_,
+      nullptr,
+      nullptr};
 }
 
 /// One of so many replicas: its programs are made for its share of a batch. Anew only where the shares change.

@@ -13,6 +13,11 @@
 namespace muster::model {
 
 inline constexpr int network_input = -1;
+/// Of a stage of a pipeline (model/stages.hpp): what enters it comes in place of the network's input, as sources -1, -2
+/// ...
+constexpr int entering_value(std::size_t k) { return -1 - static_cast<int>(k); }
+constexpr bool is_entering(int source) { return source < 0; }
+constexpr std::size_t entering_index(int source) { return static_cast<std::size_t>(-1 - source); }
 
 /// A trainable parameter. `name` is "<layer>.<weight|bias|gamma|beta>": the key of checkpoints.
 struct ParamInfo {
@@ -21,6 +26,8 @@ struct ParamInfo {
   Initializer initializer;
   std::int64_t fan_in = 1;
   std::int64_t fan_out = 1;
+  int index = -1;  ///< in the whole network, of which this one may be a stage: start values are drawn by it
+  std::vector<int> holders = {};  ///< stages that hold a copy, ascending; empty: this one alone
 };
 
 /// A running value that is not trained, e.g. "<layer>.running_mean".
@@ -34,10 +41,16 @@ struct Node {
   std::string name;   ///< of the layer; fused layers are joined by "+"
   std::string where;  ///< place in the config, for messages
   device::OpSpec spec;
-  std::vector<int> inputs;  ///< node indices or network_input
+  std::vector<int> inputs;  ///< node indices or network_input (of a stage: entering_value)
   Shape output;             ///< of one sample
   std::vector<int> params;  ///< indices into Network::params; nodes with tied weights hold the same index
   std::vector<int> states;
+};
+
+/// A value that another stage has made.
+struct Entering {
+  Shape shape;                ///< of one sample
+  bool has_gradient = false;  ///< something before it is trained: that stage wants its gradient
 };
 
 struct Network {
@@ -48,6 +61,13 @@ struct Network {
   std::vector<StateInfo> states;
   device::LossSpec loss;
   int top_k = 0;
+  // Of a stage of a pipeline only; input, output and loss are then those of the whole network.
+  std::vector<Entering> entering;  ///< empty: the input enters
+  int leaving = 0;                 ///< so many of the last nodes are for the next stage; 0: the last one is the output
+
+  bool has_loss() const { return leaving == 0; }
+  /// Shapes of what enters, per sample: the input, or what other stages have made.
+  std::vector<Shape> entering_shapes() const;
 
   std::int64_t parameter_count() const;
   double forward_flops() const;  ///< of one sample

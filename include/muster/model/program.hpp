@@ -74,7 +74,8 @@ class Program {
   const std::vector<Segment>& forward_segments() const { return forward_segments_; }
   const std::vector<Segment>& backward_segments() const { return backward_segments_; }
 
-  /// Copies rows() samples in (plain float32; targets int32 or float32 as the loss wants).
+  /// Copies rows() samples in (plain float32; targets int32 or float32 as the loss wants; null: none). inputs: of a
+  /// stage of a pipeline, the values that enter, [rows, shape] one behind the other.
   void load(const float* inputs, const void* targets);
   void forward(std::size_t segment, const device::RunContext& context);
   /// Loss, metrics and, in training, the gradient of the output.
@@ -89,6 +90,17 @@ class Program {
 
   /// Plain copy of the network's output for all rows: [rows, output...].
   void read_output(float* plain);
+
+  // A stage of a pipeline and its neighbours, packed as in load(). Gradients: of the values that have one.
+  std::int64_t entering_elements() const;
+  std::int64_t entering_gradient_elements() const;
+  std::int64_t leaving_elements() const;
+  std::int64_t leaving_gradient_elements() const;
+  /// Between forward and backward: what the next stage gets, and the gradient it gives back.
+  void read_leaving(float* values);
+  void load_leaving_gradient(const float* gradient);
+  /// After backward: what the stage before gets.
+  void read_entering_gradient(float* gradient);
 
   std::size_t arena_bytes() const;
   /// "conv2d_1 conv2d jit:avx512_core 0.123 MiB saved" per op.
@@ -105,6 +117,8 @@ class Program {
   void plan_storage();
   void bind_buffers(ParameterStore& store, std::span<float> gradients);
   void bind_statistics();
+  /// The first of the nodes whose values are read from outside: the output, or what leaves the stage.
+  int first_read_outside() const;
   void finish_statistics(const Segment& segment);
   void plan_forward();
   void plan_backward(const ParameterStore& store);
@@ -114,17 +128,29 @@ class Program {
   ProgramOptions options_;
   std::vector<std::unique_ptr<Compiled>> ops_;
   std::vector<device::TensorDesc> param_descs_;
-  device::TensorDesc input_desc_;
+  /// What enters: the network's input, or what other stages have made.
+  struct Input {
+    device::TensorDesc desc;
+    bool wants_grad = false;
+    int value = -1, grad = -1;  // storages
+    void* bound_value = nullptr;
+    void* bound_grad = nullptr;
+  };
+  std::vector<Input> inputs_;
   std::unique_ptr<device::LossOp> loss_op_;
   std::unique_ptr<StoragePlan> storage_;
-  int input_storage_ = -1;
   int scratch_storage_ = -1;
   std::unique_ptr<device::Buffer> arena_;
   std::vector<Call> forward_calls_, backward_calls_;
   std::vector<Segment> forward_segments_, backward_segments_;
+  struct Leaving {
+    device::TensorDesc desc;  // plain
+    void* value;
+    void* grad;  // null: not wanted
+  };
+  std::vector<Leaving> leaving_;    // bound
   std::vector<double> statistics_;  // all ops' statistics side by side
   std::span<double> deferred_;
-  void* input_ = nullptr;
   void* output_ = nullptr;
   void* output_grad_ = nullptr;
   // In the backend's memory, and where the host reads and writes.

@@ -12,15 +12,16 @@ inline constexpr std::int64_t unbounded = -1;
 struct ParallelOptions {
   std::string strategy = "mirrored";  ///< mirrored | multi_worker_mirrored | parameter_server
   int data = 0;                       ///< grid.data: replicas; 0: auto = all ranks
-  int pipeline = 1;                   ///< grid.pipeline
+  int pipeline = 1;                   ///< grid.pipeline: stages of a replica
   int tensor = 1;                     ///< grid.tensor
   std::int64_t grains = 0;     ///< bitwise mode: parts of the global batch (see grains.hpp); 0: auto = min(8, batch)
   std::string wire = "fp32";   ///< gradients on the wire: fp32 | bf16
   std::string lr_scaling;      ///< none | linear | sqrt; must be stated when more than one replica trains
   std::string shard = "none";  ///< what each replica keeps only its part of: none | optimizer
-  std::int64_t bucket_kib = 1024;    ///< size of a gradient bucket
-  int servers = 0;                   ///< parameter_server: ranks that keep the parameters
-  int spares = 0;                    ///< parameter_server: workers that wait until one is gone
+  std::int64_t bucket_kib = 1024;          ///< size of a gradient bucket
+  std::string pipeline_schedule = "1f1b";  ///< gpipe | 1f1b (parallel/pipeline/schedule.hpp)
+  int servers = 0;                         ///< parameter_server: ranks that keep the parameters
+  int spares = 0;                          ///< parameter_server: workers that wait until one is gone
   std::int64_t staleness = 4;        ///< parameter_server: leases a worker may be ahead of the slowest; 0: lock-step
   std::int64_t lock_step_until = 0;  ///< parameter_server: updates made in lock-step before workers go their own ways
   std::string staleness_scaling = "none";  ///< parameter_server: none | inverse: rates of stale updates are cut

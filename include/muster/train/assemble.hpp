@@ -4,6 +4,8 @@
 
 #include <muster/comm/communicator.hpp>
 #include <muster/model/network.hpp>
+#include <muster/model/stages.hpp>
+#include <muster/parallel/grid.hpp>
 #include <muster/parallel/shards.hpp>
 #include <muster/train/options.hpp>
 #include <muster/train/step.hpp>
@@ -25,14 +27,16 @@ int thread_count(const Config& config, int cores);
 /// compute. A parameter server needs no more than this.
 class TrainableModel {
  public:
-  /// dataset_size: samples of an epoch. layouts: of the parameters, in the network's order; empty: as the largest
-  /// grain's kernels like them. Throws Error(usage | device).
-  TrainableModel(const Config& config, int replicas, int replica, std::int64_t dataset_size, int threads,
+  /// dataset_size: samples of an epoch. place: also says which stage of the network this is. layouts: of the
+  /// parameters, in the network's order; empty: as the largest grain's kernels like them. Throws Error(usage | device).
+  TrainableModel(const Config& config, const parallel::GridPlace& place, std::int64_t dataset_size, int threads,
                  const std::vector<device::TensorDesc>& layouts = {});
 
   const Config& config;
   int threads;
-  model::Network network;
+  model::Network whole;    ///< all stages
+  model::StageCut cut;     ///< of the whole network
+  model::Network network;  ///< this stage's part; of one stage: the whole
   parallel::GrainPlan plan;
   std::vector<std::int64_t> batch_sizes;  ///< global batches that occur: full and tail
   std::unique_ptr<device::Backend> backend;
@@ -53,7 +57,7 @@ void check_layouts(comm::Communicator& ranks, const TrainableModel& model);
 
 /// What makes a replica one of several: which it is, and how the sums over all of them are made.
 struct ReplicaLinks {
-  int replicas = 1, replica = 0;
+  parallel::GridPlace place;
   std::function<void(const TrainableModel&)> check;  ///< before anything is linked; may be empty
   std::function<std::unique_ptr<parallel::GradientReducer>(const parallel::GrainPlan&, std::int64_t elements)> reducer;
   std::function<std::unique_ptr<parallel::StatisticSum>(const parallel::GrainPlan&, std::int64_t width)> statistics;
@@ -61,9 +65,13 @@ struct ReplicaLinks {
   std::function<std::unique_ptr<parallel::ShardGather>(const std::vector<Range>& shards)> gather;
   bool has_whole_sum = true;                ///< the reducer's result is the whole gradient: the step can clip it
   std::vector<device::TensorDesc> layouts;  ///< of the parameters; empty: as the kernels like them
+  parallel::StageLinks* stages = nullptr;   ///< to the neighbours in a pipeline; null: one stage
+  comm::Communicator* pipeline = nullptr;   ///< all stages of the replica; null: one stage
 };
 /// Over the ranks of a communicator, as the config's strategy sums.
 ReplicaLinks links_over(const Config& config, comm::Communicator& data, int threads);
+/// The same for a stage of a replica.
+ReplicaLinks links_over(const Config& config, parallel::Grid& grid, int threads);
 
 class Replica : public TrainableModel {
  public:
@@ -82,13 +90,15 @@ class Replica : public TrainableModel {
   std::unique_ptr<parallel::StatisticSum> statistics;
   std::vector<optim::ParamRun> own_runs;          ///< what this replica updates, relative to shard.begin
   std::unique_ptr<parallel::ShardGather> gather;  ///< null where not sharded
+  parallel::StageLinks alone;                     ///< what a replica of one stage has for links
+  std::unique_ptr<parallel::TiedGradients> tied;  ///< null where no other stage holds a weight of this one
   std::unique_ptr<Step> step;
 
   /// Collective where sharded: the optimizer's whole state on rank 0, one arena per slot; elsewhere and where not
   /// sharded, nothing.
   std::vector<std::vector<float>> gather_optimizer_state();
 
-  /// Lines of the start-up table: network, memory, reduction.
+  /// Lines of the start-up table: network, stages, memory, reduction.
   std::vector<std::string> describe() const;
 };
 

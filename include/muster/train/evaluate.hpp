@@ -3,6 +3,7 @@
 #pragma once
 
 #include <muster/comm/communicator.hpp>
+#include <muster/parallel/grid.hpp>
 #include <muster/train/inference.hpp>
 
 #include <functional>
@@ -25,13 +26,20 @@ class Evaluator {
  public:
   Evaluator(const Config& config, const model::Network& network, device::Backend& backend, model::ParameterStore& store,
             comm::Communicator& data, int threads);
+  /// Through a pipeline: the network is this rank's stage, the split is shared out over the replicas of the grid.
+  /// ranks: all of it.
+  Evaluator(const Config& config, const model::Network& network, device::Backend& backend, model::ParameterStore& store,
+            comm::Communicator& ranks, parallel::Grid& grid, int threads);
   /// Collective. Opens config.data.test (which must be set). between_batches: called after every batch; may be empty.
   EvalResult run(bool wants_confusion, const std::function<void()>& between_batches = {});
 
  private:
   const Config& config_;
   const model::Network& network_;
-  comm::Communicator& data_;
+  comm::Communicator& ranks_;
+  parallel::GridPlace place_;
+  parallel::StageLinks alone_;
+  parallel::StageLinks& stages_;
   Inference inference_;
 };
 

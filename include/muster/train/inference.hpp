@@ -4,6 +4,7 @@
 
 #include <muster/dataset/batch_queue.hpp>
 #include <muster/model/program.hpp>
+#include <muster/parallel/pipeline/stage_links.hpp>
 #include <muster/train/options.hpp>
 
 #include <map>
@@ -23,6 +24,8 @@ class Inference {
   /// Runs the batch (rows not empty; targets null where there are none) through the network. The program holds its
   /// output, and with targets its loss, until the next call.
   model::Program& forward(const dataset::Batch& batch);
+  /// The same for one stage of a pipeline: what enters and leaves it goes over `stages`.
+  model::Program& forward(const dataset::Batch& batch, parallel::StageLinks& stages);
 
  private:
   model::Program& program(std::int64_t rows);

@@ -4,6 +4,7 @@
 
 #include <muster/model/program.hpp>
 #include <muster/parallel/data/grains.hpp>
+#include <muster/parallel/pipeline/schedule.hpp>
 
 #include <map>
 #include <memory>
@@ -25,16 +26,26 @@ using Wave = std::vector<MicroBatch>;
 struct BatchPlan {
   Range rows;  ///< this replica's rows of the global batch
   std::vector<Wave> waves;
+  std::vector<parallel::PipelineStep> schedule;  ///< of this stage, over the waves
+};
+
+/// Which stage of the pipeline the programs are; one stage: each wave forward and backward in turn.
+struct StageOfPipeline {
+  int stages = 1;
+  int stage = 0;
+  parallel::PipelineKind kind = parallel::PipelineKind::one_forward_one_backward;
 };
 
 /// Where samples of a batch need each other (global batch norm) all micro-batches form one wave, each with its own
-/// activations; otherwise each is a wave by itself and they share the memory.
+/// activations; otherwise each is a wave by itself and they share the memory of as many as are in
+/// flight: one, but in a pipeline.
 class ReplicaPrograms {
  public:
   /// The first program, for the full batch. layouts: of the parameters; empty: those that the plan's largest grain
   /// wants, whichever replica owns it. Ranks exchange flat slices, so all must lay them out alike.
   ReplicaPrograms(const model::Network& network, device::Backend& backend, const parallel::GrainPlan& plan,
-                  const model::ProgramOptions& options, std::int64_t batch, std::vector<device::TensorDesc> layouts);
+                  const model::ProgramOptions& options, std::int64_t batch, std::vector<device::TensorDesc> layouts,
+                  const StageOfPipeline& pipeline = {});
   const std::vector<device::TensorDesc>& param_descs() const { return lead_->param_descs(); }
 
   /// Binds the first program and makes those for all batch sizes.
@@ -54,6 +65,7 @@ class ReplicaPrograms {
   device::Backend& backend_;
   parallel::GrainPlan plan_;
   model::ProgramOptions options_;
+  StageOfPipeline pipeline_;
   model::ParameterStore* store_ = nullptr;
   std::span<float> gradients_;
   std::unique_ptr<model::Program> lead_;

@@ -5,6 +5,8 @@
 #include <muster/optim/optimizer.hpp>
 #include <muster/parallel/data/reducer.hpp>
 #include <muster/parallel/data/shard_gather.hpp>
+#include <muster/parallel/pipeline/stage_links.hpp>
+#include <muster/parallel/pipeline/tied_gradients.hpp>
 #include <muster/train/gradients.hpp>
 #include <muster/train/programs.hpp>
 
@@ -28,6 +30,8 @@ struct StepParts {
   parallel::GrainAccumulator& accumulator;
   Gradients& gradients;
   parallel::StatisticSum& statistics;
+  parallel::StageLinks& stages;
+  parallel::TiedGradients* tied = nullptr;  ///< of weights that other stages hold too; null: there are none
   const optim::Optimizer& optimizer;
   std::span<const std::span<float>> optimizer_state;  ///< of the elements in `shard`
   std::span<const optim::ParamRun> runs;              ///< what this replica updates, relative to shard.begin
@@ -41,7 +45,7 @@ struct StepParts {
 };
 
 struct StepResult {
-  model::MicroBatchResult sums;    ///< of this replica's rows
+  model::MicroBatchResult sums;    ///< of this replica's rows, on every stage
   bool is_stop_requested = false;  ///< by any rank
   bool is_finite = true;           ///< every row's loss on every rank; when false nothing was updated
   double grad_norm = 0;            ///< only when clipping
@@ -65,12 +69,16 @@ class Step {
  private:
   void begin(const dataset::Batch& batch, BatchPlan& plan, std::int64_t step);
   void forward(Wave& wave);
+  void send_values(Wave& wave);
   void loss(Wave& wave, StepResult& result);
-  void backward(Wave& wave, bool is_last_wave);
+  void backward(Wave& wave, const Wave* next, bool is_last_wave);
+  void receive_gradients(Wave& wave, const Wave* next);
+  void send_gradients(Wave& wave);
   void read_control_words(StepResult& result);
+  double squared_norm() const;
   void update(std::int64_t step, double lr, StepResult& result);
 
-  void load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave);
+  void load(const dataset::Batch& batch, const BatchPlan& plan, Wave& wave, const Wave* next);
   void sum_statistics(Wave& wave, const std::vector<model::Segment>& (model::Program::*segments)() const,
                       std::size_t index);
   void add_gradient(const MicroBatch& micro, Range slice, bool is_last_segment);

@@ -74,13 +74,18 @@ std::vector<ConfigKey> parallel_keys() {
           "any speed"),
       key<Config>(
           "parallel.grid.data", [](Config & c) -> auto& { return c.parallel.data; }, at_least_or("auto", 1),
-          "replicas, each with a part of the batch; auto: all ranks"),
+          "replicas, each with a part of the batch; auto: as many as the ranks allow"),
       key<Config>(
           "parallel.grid.pipeline", [](Config & c) -> auto& { return c.parallel.pipeline; }, at_least(1),
-          "stages of a replica; more than 1 is not available in this version"),
+          "stages of a replica, one rank each; the network is cut into parts of equal cost"),
       key<Config>(
           "parallel.grid.tensor", [](Config & c) -> auto& { return c.parallel.tensor; }, at_least(1),
           "ranks that share each layer; more than 1 is not available in this version"),
+      key<Config>(
+          "parallel.pipeline_schedule", [](Config & c) -> auto& { return c.parallel.pipeline_schedule; },
+          choice({"1f1b", "gpipe"}),
+          "grid.pipeline > 1: order of a stage's work; 1f1b: forward and backward in turn, memory for at most as many "
+          "micro-batches as stages; gpipe: all forwards first"),
       key<Config>(
           "parallel.grains", [](Config & c) -> auto& { return c.parallel.grains; }, at_least_or("auto", 1),
           "bitwise mode: parts of the global batch, at least the number of ranks; auto: min(8, batch)"),

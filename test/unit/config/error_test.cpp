@@ -61,12 +61,20 @@ TEST(Errors, OutOfRange) {
             Lines{"c.yaml:10:16: device.kind: expected auto | cpu | cuda | ref, found 'gpu'; did you mean 'cpu'?"});
 }
 
+TEST(Errors, WhatAPipelineCannotDo) {
+  EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2}}\n"),
+            Lines{"c.yaml:10:29: run.accumulate: a pipeline of 2 stages needs at least 2 micro-batches, found 1"});
+  EXPECT_EQ(problems_of(minimal + "parallel: {pipeline_schedule: gpipe}\n"),
+            Lines{"c.yaml:10:31: parallel.pipeline_schedule: means nothing with parallel.grid.pipeline: 1; remove it"});
+  EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2}, strategy: parameter_server, servers: 1}\n").front(),
+            "c.yaml:10:29: parallel.grid.pipeline: means nothing with parallel.strategy: parameter_server; remove it");
+}
+
 TEST(Errors, WhatThisVersionDoesNotHonour) {
   EXPECT_EQ(problems_of(minimal + "device: {precision: bf16}\n"),
             Lines{"c.yaml:10:21: device.precision: 'bf16' is not available in this version; expected fp32"});
-  EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2, tensor: 4}}\n"),
-            (Lines{"c.yaml:10:29: parallel.grid.pipeline: more than 1 is not available in this version",
-                   "c.yaml:10:40: parallel.grid.tensor: more than 1 is not available in this version"}));
+  EXPECT_EQ(problems_of(minimal + "parallel: {grid: {tensor: 4}}\n"),
+            Lines{"c.yaml:10:27: parallel.grid.tensor: more than 1 is not available in this version"});
   EXPECT_EQ(problems_of(minimal + "sweep: {}\n"),
             Lines{"c.yaml:10:1: sweep: describes many runs: start them with muster sweep"});
 }

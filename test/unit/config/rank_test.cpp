@@ -39,6 +39,20 @@ TEST(Ranks, TheGridMustFitTheJob) {
   EXPECT_EQ(keys_of(config, 1), Lines{"parallel.grid"});
 }
 
+TEST(Ranks, StagesShareOutTheRanks) {
+  train::Config config = base();  // batch 8
+  config.parallel.pipeline = 2;
+  config.run.accumulate = 2;
+  EXPECT_EQ(check_ranks(config, 8), Lines{});
+  EXPECT_EQ(check_ranks(config, 3),
+            Lines{"parallel.grid: 3 ranks cannot be shared out over replicas of 2 stages; start "
+                  "a multiple of 2"});
+  EXPECT_EQ(keys_of(config, 10), Lines{"run.accumulate"});  // 5 replicas, 2 micro-batches each
+  config.parallel.data = 2;
+  EXPECT_EQ(keys_of(config, 4), Lines{});
+  EXPECT_EQ(keys_of(config, 2), Lines{"parallel.grid"});
+}
+
 TEST(Ranks, BitwiseNeedsAGrainPerReplica) {
   train::Config config = base();
   config.run.reproducible = "bitwise";
