@@ -40,7 +40,7 @@ cluster_up() {
 # Where one user is all there is, the kernel lets nobody change groups; the daemons insist on it.
 _allow_groups() {
   echo 'extern "C" { int setgroups(unsigned long, const unsigned*) { return 0; } int initgroups(const char*, unsigned) { return 0; } }' |
-    "${CXX:-g++}" -shared -fPIC -x c++ - -o "$cluster/groups.so"
+    ${CXX:-g++} -shared -fPIC -x c++ - -o "$cluster/groups.so"
 }
 
 # MPI names its shared memory by the host, its plug-in for Slurm its folder below /tmp by the job: two nodes with the
