@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace muster::comm {
@@ -106,7 +107,7 @@ WindowFacts measure_window(Window& window, int target, double limit_s) {
   facts.word_s = watch.elapsed_s() / words;
   facts.put_bytes_per_s = bytes_per_s(window, target, [&] { window.put(sent, target, values_at); });
   facts.get_bytes_per_s = bytes_per_s(window, target, [&] { window.get(received, target, values_at); });
-  if (received != sent) refuse("does not deliver what was sent");
+  facts.delivers = received == sent;
 
   if (window.kind() == WindowKind::general) {
     window.put_word(1, target, silence_at);
@@ -124,10 +125,12 @@ WindowFacts probe_window(Communicator& group, WindowKind kind, int target, int p
   WindowFacts facts;
   if (group.rank() == prober) facts = measure_window(*window, target, limit_s);
   else if (group.rank() == target) serve(*window, target, limit_s);
-  double values[] = {facts.word_s, facts.get_bytes_per_s, facts.put_bytes_per_s, facts.progresses_alone ? 1.0 : 0.0};
-  group.broadcast(bytes_of(std::span<double>(values)), prober, "probe of the one-sided memory");
+  static_assert(std::is_trivially_copyable_v<WindowFacts>);
+  facts.prober = prober;
+  group.broadcast(bytes_of(std::span<WindowFacts>(&facts, 1)), prober, "probe of the one-sided memory");
   window->close();
-  return {prober, values[0], values[1], values[2], values[3] != 0};
+  if (!facts.delivers) refuse("does not deliver what was sent");  // on all ranks alike
+  return facts;
 }
 
 std::string WindowFacts::describe(const Communicator& group) const {

@@ -3,6 +3,7 @@
 // and checkpoints at one version while the workers go on, the end.
 #include "train/async_audit.hpp"
 #include "train/async_interval.hpp"
+#include "train/async_start.hpp"
 #include "train/record.hpp"
 #include "train/server.hpp"
 #include "train/update_rate.hpp"
@@ -35,7 +36,6 @@ class CoordinatedRun {
 
  private:
   ExitCode tell_stop();
-  void describe();
   void look();
   void take(const parallel::Applied& update);
   void tell(const parallel::Attendance& event);
@@ -86,17 +86,6 @@ parallel::LeaseOptions lease_options(const Config& config) {
           config.parallel.push_every};
 }
 
-std::string describe_staleness(const Config& config) {
-  const auto& p = config.parallel;
-  if (p.staleness == 0) return "0: lock-step, every worker computes a share of each batch";
-  std::string text = p.staleness == parallel::unbounded ? "unbounded" : std::to_string(p.staleness);
-  text += fmt::format(", leases of 1 to {} {}", p.longest_lease, p.has_local_steps() ? "pushes" : "batches");
-  if (p.lock_step_until > 0) text += fmt::format("; lock-step before update {}", p.lock_step_until);
-  if (p.delay_compensation > 0) text += fmt::format("; delays are compensated ({:g})", p.delay_compensation);
-  if (p.staleness_scaling == "inverse") text += "; the rate of an update s > 1 versions old is divided by s";
-  return text;
-}
-
 CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
     : server_(server),
       job_(server.job),
@@ -134,7 +123,7 @@ CoordinatedRun::CoordinatedRun(ServerRank& server, RunData& data)
 }
 
 ExitCode CoordinatedRun::run() {
-  describe();
+  tell_start(server_, data_, first_step_);
   interval_.watch.restart();
   Stopwatch idle;
   while (!is_over()) {
@@ -159,42 +148,6 @@ ExitCode CoordinatedRun::tell_stop() {
             steps(), static_cast<int>(code));
   if (reason == StopReason::file) stop_watcher_.remove_stop_file();
   return code;
-}
-
-void CoordinatedRun::describe() {
-  const auto& roles = job_.roles;
-  log::info("run         {} in {}", config_.run.name, config_.run.directory);
-  for (const std::string& line : job_.loaded.table) log::info("config      {}", line);
-  for (int rank = 0; rank < roles.ranks(); ++rank) {
-    const bool is_server = roles.is_server(rank);
-    const bool is_spare = !is_server && roles.worker_of(rank) >= roles.workers - roles.spares;
-    log::info("rank {:<6} {} {} on {}", rank,
-              is_server  ? (rank == 0 ? "server and coordinator" : "server")
-              : is_spare ? "spare worker"
-                         : "worker",
-              is_server ? rank : roles.worker_of(rank), job_.world().host(rank));
-  }
-  std::vector<std::string> sizes;
-  for (const Range& shard : job_.shards.ranges)
-    sizes.push_back(human_bytes(static_cast<std::uint64_t>(shard.size()) * sizeof(float)));
-  log::info("shards      {} (largest {:.2f} of the mean), {} versions, windows: {}", join(sizes, ", "),
-            job_.shards.imbalance(), parallel::version_buffers, job_.window->describe());
-  log::info("transport   {}", job_.window_facts.describe(job_.world()));
-  log::info("staleness   {}", describe_staleness(config_));
-  if (job_.sizes.is_bf16) log::info("wire        what workers push is rounded to bfloat16");
-  if (job_.has_local_steps())
-    log::info("pushes      changes made by {} steps of a worker's own {}, whose state is in no checkpoint",
-              config_.parallel.push_every, config_.optimizer.kind);
-  if (config_.parallel.elastic > 0)
-    log::info("elastic     workers keep weights of their own; a push takes both {:g} of the way to each other",
-              config_.parallel.elastic);
-  log::info("network     {} layers, {} parameters", server_.model.network.nodes.size(),
-            server_.model.network.parameter_count());
-  log::info("device      {}, {} thread{} per rank", server_.model.backend->describe(), server_.model.threads,
-            server_.model.threads == 1 ? "" : "s");
-  log::info("data        {}", data_.train->describe());
-  log::info("length      {} steps, {} per epoch{}", data_.total_steps, data_.steps_per_epoch,
-            first_step_ > 0 ? fmt::format(", resumed at step {}", first_step_) : "");
 }
 
 /// One round of the coordinator, and what came of it.

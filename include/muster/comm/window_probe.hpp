@@ -12,14 +12,16 @@ struct WindowFacts {
   int prober = 0;  ///< the rank that measured
   double word_s = 0;
   double get_bytes_per_s = 0, put_bytes_per_s = 0;
+  bool delivers = true;          ///< what was put is what is got
   bool progresses_alone = true;  ///< answered also while the target is in no call of the library
 
   /// "rank 3 on h2 reads a word in 41 us, gets 1.1 GB/s, puts 1.0 GB/s; answered by polling"
   std::string describe(const Communicator& group) const;
 };
 
-/// Collective over the group. Takes milliseconds. Ends the job with ExitCode::launch and a message where operations do
-/// not complete within limit_s, although the target polls, or do not arrive as they were sent.
+/// Collective over the group. Takes milliseconds. Throws Error(launch) on every rank where values do not arrive as they
+/// were sent. Where operations do not complete within limit_s, although the target polls, the prober's process ends
+/// with that code and a message: it is inside a call that does not return.
 WindowFacts probe_window(Communicator& group, WindowKind kind, int target, int prober, double limit_s);
 
 /// The prober's half; the target must be serving. Does not return from a window that does not progress.
