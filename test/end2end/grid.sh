@@ -8,7 +8,7 @@ for i in $(seq 1 60); do echo "$i: the quick brown fox number $((i * 7919 % 1000
 "$MUSTER" convert text --input text.txt --output text.h5 --test-share 0.2 >/dev/null
 
 # Both have a tail batch of 10 rows, too few for a row in every micro-batch of three replicas.
-cat >gpt.yaml <<'EOC'
+cat >gpt.yaml <<EOC
 run: {name: grid, seed: 3, steps: 30, accumulate: 4}
 parallel: {lr_scaling: none, allow_oversubscribe: true}
 data:
@@ -16,18 +16,7 @@ data:
   test: {file: text.h5, tokens: test/tokens, window: 16}
   batch: 24
   test_batch: 8
-model:
-  input: [16]
-  layers:
-    - embedding: {name: tokens, vocabulary: 39, width: 24}
-    - positional_embedding
-    - repeat:
-        times: 2
-        layers:
-          - transformer: {name: block, heads: 4, dropout: 0.1}
-    - layer_norm: {per_position: true}
-    - dense: {units: 39, bias: false, per_position: true, tie: tokens}
-  loss: softmax_cross_entropy
+$(small_gpt_model_ 'dropout: 0.1')
 optimizer: {adamw: {lr: 1e-3, clip_norm: 1}}
 eval: {every: 10 steps}
 checkpoint: {every: 10 steps, keep: 10}

@@ -80,6 +80,23 @@ checkpoint: {every: 100000000 steps, keep: 2}
 log: {every: 200 steps}
 EOC
 }
+# small_gpt_model_ OPTIONS: the section `model` of a config for 16 tokens out of 39; options of its transformer blocks.
+small_gpt_model_() {
+  cat <<EOC
+model:
+  input: [16]
+  layers:
+    - embedding: {name: tokens, vocabulary: 39, width: 24}
+    - positional_embedding
+    - repeat:
+        times: 2
+        layers:
+          - transformer: {name: block, heads: 4, $1}
+    - layer_norm: {per_position: true}
+    - dense: {units: 39, bias: false, per_position: true, tie: tokens}
+  loss: softmax_cross_entropy
+EOC
+}
 # started_ RUN: waits until the run is in mid-training.
 started_() {
   for _ in $(seq 200); do [ -s "$1/metrics.jsonl" ] && return; sleep 0.05; done

@@ -11,25 +11,14 @@ run_ "$MUSTER" convert text --input text.txt --output text.h5 --test-share 0.2
 expect_exit 0
 expect_match 'train/tokens [0-9]+, test/tokens [0-9]+, vocabulary of 39 characters'
 
-cat >gpt.yaml <<'EOC'
+cat >gpt.yaml <<EOC
 run: {name: text, seed: 3, steps: 60, reproducible: bitwise}
 parallel: {lr_scaling: none, grains: 6, allow_oversubscribe: true}
 data:
   train: {file: text.h5, tokens: train/tokens, window: 16, stride: 5}
   test: {file: text.h5, tokens: test/tokens, window: 16}
   batch: 12
-model:
-  input: [16]
-  layers:
-    - embedding: {name: tokens, vocabulary: 39, width: 24}
-    - positional_embedding
-    - repeat:
-        times: 2
-        layers:
-          - transformer: {name: block, heads: 4, dropout: 0.1, attention_dropout: 0.1}
-    - layer_norm: {per_position: true}
-    - dense: {units: 39, bias: false, per_position: true, tie: tokens}
-  loss: softmax_cross_entropy
+$(small_gpt_model_ 'dropout: 0.1, attention_dropout: 0.1')
 optimizer: {adamw: {lr: 3e-3, clip_norm: 1}}
 log: {every: 20 steps}
 EOC

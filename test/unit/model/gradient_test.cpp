@@ -1,6 +1,7 @@
 // The gradient of whole networks against central finite differences of the loss, on every backend of this machine: ops,
 // fusion, shared storage and accumulated gradients all have to be right for it to hold.
 #include "unit/model/networks.hpp"
+#include "unit/model/samples.hpp"
 
 #include <gtest/gtest.h>
 
@@ -37,19 +38,13 @@ struct Trained {
   }
 
   void load(std::int64_t rows) {
-    const RandomStream stream(9, Purpose::test, 0, 0);
-    std::vector<float> inputs(static_cast<std::size_t>(network.input.elements() * rows));
-    const auto* embedding = std::get_if<device::EmbeddingSpec>(&network.nodes[0].spec);
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      inputs[i] = embedding ? static_cast<float>(stream.below(i, static_cast<std::uint32_t>(embedding->vocabulary)))
-                            : stream.normal(i);
+    const std::vector<float> inputs = test::random_inputs(network, rows);
     const bool is_labels = network.loss.kind == LossSpec::Kind::softmax_cross_entropy;
     if (is_labels) {
-      std::vector<std::int32_t> labels(static_cast<std::size_t>(rows * network.targets_per_sample()));
-      for (std::size_t i = 0; i < labels.size(); ++i)
-        labels[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(network.classes()));
+      const std::vector<std::int32_t> labels = test::labels_in_turn(network, rows);
       program->load(inputs.data(), labels.data());
     } else {
+      const RandomStream stream(9, Purpose::test, 0, 0);
       std::vector<float> targets(static_cast<std::size_t>(network.output.elements() * rows));
       for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = stream.uniform(i + 100000);
       program->load(inputs.data(), targets.data());

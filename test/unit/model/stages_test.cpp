@@ -2,10 +2,10 @@
 // loss and gradients of the whole network, wherever it is cut.
 #include "unit/message_of.hpp"
 #include "unit/model/networks.hpp"
+#include "unit/model/samples.hpp"
 
 #include <gtest/gtest.h>
 
-#include <muster/base/rng.hpp>
 #include <muster/model/program.hpp>
 #include <muster/model/stages.hpp>
 
@@ -134,15 +134,8 @@ struct Parts {
 
 void expect_same(const Network& network, const std::vector<int>& boundaries, const std::string& kind) {
   constexpr std::int64_t rows = 4;
-  const RandomStream stream(9, Purpose::test, 0, 0);
-  std::vector<float> inputs(static_cast<std::size_t>(network.input.elements() * rows));
-  const auto* embedding = std::get_if<device::EmbeddingSpec>(&network.nodes[0].spec);
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    inputs[i] = embedding ? static_cast<float>(stream.below(i, static_cast<std::uint32_t>(embedding->vocabulary)))
-                          : stream.normal(i);
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(rows * network.targets_per_sample()));
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    labels[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(network.classes()));
+  const std::vector<float> inputs = test::random_inputs(network, rows);
+  const std::vector<std::int32_t> labels = test::labels_in_turn(network, rows);
 
   std::string where = kind + ", cut at";
   for (std::size_t i = 1; i + 1 < boundaries.size(); ++i) where += " " + std::to_string(boundaries[i]);
