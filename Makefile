@@ -121,7 +121,7 @@ $(BUILD)/libmuster_cuda.so: $(CUDA_OBJECTS) $(CUDA_KERNELS:%=$(BUILD)/plugin/%.o
 $(BUILD)/test/libmuster_cuda_emulated.so: $(CUDA_OBJECTS) $(EMULATED) $(DOUBLE_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) -shared -Wl,-Bsymbolic $^ -o $@
+	$(Q)$(CXX) -shared -Wl,-Bsymbolic $^ $(filter -Wl$(comma)-rpath%,$(CUDA_LIBS)) -ldl -o $@
 
 # ---- tests: one binary per module, one for all rank tests
 UNIT_DIRS  := $(sort $(dir $(wildcard test/unit/*/*.cpp)))
