@@ -17,7 +17,7 @@ const std::vector<Command>& commands() {
       {"replay", "RUN", "compute a recorded asynchronous run again and compare to the bit", run_replay},
       {"predict", "RUN [INPUT]", "apply a run's network to the samples of an HDF5 file, or continue a text",
        run_predict},
-      {"export", "RUN FILE", "write a run's weights as safetensors, also under the names of GPT-2", run_export},
+      {"export", "RUN FILE", "write a run's weights as safetensors, also under the names of GPT-2, or its network as ONNX", run_export},
       {"check", "CONFIG", "validate a config, also for a number of ranks, without running it", run_check},
       {"convert", "FORMAT", "turn idx, CIFAR, CSV, npy or raw files into HDF5", run_convert},
       {"inspect", "FILE", "show what an HDF5 file holds", run_inspect},
