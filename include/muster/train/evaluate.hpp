@@ -30,8 +30,9 @@ class Evaluator {
   /// ranks: all of it.
   Evaluator(const Config& config, const model::Network& network, device::Backend& backend, model::ParameterStore& store,
             comm::Communicator& ranks, parallel::Grid& grid, int threads);
-  /// Collective. Opens config.data.test (which must be set). between_batches: called after every batch; may be empty.
-  EvalResult run(bool wants_confusion, const std::function<void()>& between_batches = {});
+  /// Collective. Opens config.data.test (which must be set). is_over: asked after every batch; may be empty;
+  /// true, on a group of one rank only: what follows is left out, as at a signal.
+  EvalResult run(bool wants_confusion, const std::function<bool()>& is_over = {});
 
  private:
   const Config& config_;

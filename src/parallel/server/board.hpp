@@ -58,7 +58,8 @@ struct Order {
   std::uint64_t handled;        ///< last commit that was decided on ...
   std::uint64_t accepted;       ///< ... and last that was accepted
   std::uint64_t running_round;  ///< ... which is given up when this word has another value
-  std::uint64_t unused[4];
+  std::uint64_t is_stopping;    ///< the run ends: what is not begun is left
+  std::uint64_t unused[3];
 };
 static_assert(sizeof(Order) == 2 * line_bytes);
 

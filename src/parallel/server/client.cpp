@@ -107,9 +107,9 @@ struct ServerClient::Impl {
   std::vector<int> members;  // of the round, asked for when first needed
   std::uint64_t calls = 0;   // exchanges of statistics in the round
   bool has_slot = false;     // for the next commit
-  double last_beat_s = 0;
+  double last_beat_s = 0, last_look_s = 0;
   Silence coordinator;  // in the wait at hand
-  bool has_told_stop = false;
+  bool has_told_stop = false, is_stopping = false;
 };
 
 /// Calls body(values of the model, offset in the shard) for the parameters and the running values of a shard.
@@ -360,6 +360,14 @@ void ServerClient::report_result(const CommitFacts& facts) {
 }
 
 void ServerClient::beat() { impl_->beat(); }
+bool ServerClient::is_run_stopping() {
+  Impl& my = *impl_;
+  if (!my.is_stopping && now_s() - my.last_look_s > my.options.beat_interval_s) {
+    my.last_look_s = now_s();
+    my.is_stopping = my.order_word(offsetof(Order, is_stopping)) != 0;
+  }
+  return my.is_stopping;
+}
 bool ServerClient::ends_clean() {
   Impl& my = *impl_;
   my.wait_until([&] { return my.ending() != Ending::none; });
