@@ -338,9 +338,9 @@ bool CoordinatedRun::is_over() {
 }
 
 void CoordinatedRun::end() {
-  if (coordinator_.lost() > 0) job_.session.set_ranks_lost();
   if (job_.lifeline) job_.lifeline->say_farewell();
   coordinator_.end();
+  if (coordinator_.lost() > 0) job_.session.set_ranks_lost();
 }
 
 void CoordinatedRun::diverged(const std::string& how) {

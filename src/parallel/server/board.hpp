@@ -89,7 +89,8 @@ struct Report {
   std::uint64_t generation;
   std::uint64_t wants_stop;  ///< a signal came
   std::uint64_t result_of;   ///< number of the evaluate order that `result` belongs to
-  std::uint64_t unused[2];
+  std::uint64_t has_left;    ///< it was told to leave, and does nothing more
+  std::uint64_t unused[1];
   Commit commit[slots_per_worker];
   Commit result;
 };

@@ -75,8 +75,9 @@ struct ServerClient::Impl {
     return order_word(offsetof(Order, generation)) != generation ||
            (round != 0 && order_word(offsetof(Order, running_round)) != round);
   }
+  bool is_told_to_leave() { return order_word(offsetof(Order, kind)) == static_cast<std::uint64_t>(TaskKind::leave); }
   void check_task() {
-    if (is_void() || ending() != Ending::none) throw VoidTask();
+    if (is_void() || is_told_to_leave()) throw VoidTask();
   }
   void adopt_generation() {
     generation = order_word(offsetof(Order, generation));
@@ -370,6 +371,7 @@ bool ServerClient::is_run_stopping() {
 }
 bool ServerClient::ends_clean() {
   Impl& my = *impl_;
+  my.put(offsetof(Report, has_left), 1);
   my.wait_until([&] { return my.ending() != Ending::none; });
   return my.ending() == Ending::clean;
 }

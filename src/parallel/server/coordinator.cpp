@@ -7,6 +7,7 @@
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
 #include <muster/base/error.hpp>
+#include <muster/base/pause.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -51,6 +52,7 @@ struct Coordinator::Impl {
   void lose(int w, double silent_s);
   void fill_places();
   bool is_deserted() const;
+  bool have_all_left();
   void take_commits(int w);
   void decide(int w, std::uint64_t number);
   void log_update(const Update& update, std::int64_t batches);
@@ -133,6 +135,12 @@ void Coordinator::Impl::fill_places() {
     book.join(w);
     --open_places;
   }
+}
+
+bool Coordinator::Impl::have_all_left() {
+  for (int w = 0; w < roles.workers; ++w)
+    if (!desk.member(w).is_gone && desk.word(w, offsetof(Report, has_left)) == 0) return false;
+  return true;
 }
 
 bool Coordinator::Impl::is_deserted() const {
@@ -354,9 +362,17 @@ int Coordinator::lost() const { return impl_->roles.workers - live(); }
 
 void Coordinator::end() {
   Impl& my = *impl_;
-  const Ending ending = lost() == 0 ? Ending::clean : Ending::ranks_lost;
+  my.desk.write_stopping();
   for (int w = 0; w < my.roles.workers; ++w) my.desk.tell_to_leave(w);
-  my.desk.write_ending(ending);
+  // A worker may have died a moment ago: only those that answer can come to a collective end.
+  const Stopwatch waiting;
+  while (!my.have_all_left()) {
+    my.window.progress();
+    my.desk.write_beat();
+    for (int w = 0; w < my.roles.workers; ++w) my.watch(w);
+    pass_time(waiting.elapsed_s());
+  }
+  my.desk.write_ending(lost() == 0 ? Ending::clean : Ending::ranks_lost);
 }
 
 }  // namespace muster::parallel

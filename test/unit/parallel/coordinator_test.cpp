@@ -147,12 +147,24 @@ TEST(Coordinator, TheEndLeavesTheBatchesOfAnOrderAlone) {
   t.ask(0, 1);
   t.ask(1, 1);
   t.coordinator.poll();
+  for (const int w : {0, 1}) t.put(w, offsetof(Report, has_left), 1);  // it waits for both
   t.coordinator.end();
   EXPECT_EQ(t.order(1, offsetof(Order, kind)), static_cast<std::uint64_t>(TaskKind::leave));
   EXPECT_EQ(t.order(1, offsetof(Order, number)), 2u);
   EXPECT_EQ(t.order(1, offsetof(Order, first)), 1u);
   EXPECT_EQ(t.order(1, offsetof(Order, last)), 2u);
   EXPECT_EQ(t.window->get_word(0, t.board.ending()), static_cast<std::uint64_t>(Ending::clean));
+}
+
+/// Worker 0 died a moment ago: the end waits until that is known, since no collective end is possible without it.
+TEST(Coordinator, TheEndIsCleanOnlyWhenEverybodyHasAnswered) {
+  Table t;
+  t.beat(0);
+  t.beat(1);
+  t.coordinator.poll();
+  t.put(1, offsetof(Report, has_left), 1);
+  t.coordinator.end();
+  EXPECT_EQ(t.window->get_word(0, t.board.ending()), static_cast<std::uint64_t>(Ending::ranks_lost));
 }
 
 /// Polls until the worker has been silent for too long; `other` lives on.

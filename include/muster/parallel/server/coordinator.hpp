@@ -126,7 +126,7 @@ class Coordinator {
   int live() const;         ///< spares included
   int lost() const;         ///< workers gone at the moment
 
-  /// Tells everybody to leave. Returns when all live workers and servers have been told (they read it themselves).
+  /// Tells everybody to leave and waits until every worker has answered or is gone; lost() is final then.
   void end();
 
  private:
