@@ -102,6 +102,7 @@ run_script() { # a path below test/
   ok=$(grep -c '^ok ' "$log") bad=$(grep -c '^not ok ' "$log")
   if [ "$code" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1 why=$(ending "$code" "$script_limit_s"); fi
   if [ $((ok + bad)) -eq 0 ]; then bad=1 why='ran no case'; fi
+  if [ -z "$why" ]; then why=$(sed -n 's/^not ok //p' "$log" | cut -c 1-400 | paste -s -d '|'); fi   # again in the last lines
   report "$name" "$ok" "$bad" "$(seconds_since "$start")" "$why"
   if [ "$bad" -gt 0 ]; then
     grep -A 30 '^not ok ' "$log" | grep -vE '^ok |^--$' | head -n 120 | sed 's/^/    | /'

@@ -106,9 +106,7 @@ started_() {
 # rank_of RUN RANK: process of that rank of the job that trains in RUN
 rank_of() {
   local file
-  for file in /proc/[0-9]*/environ; do
-    { tr '\0' ' ' <"${file%environ}cmdline"; } 2>/dev/null | grep -q "run.directory=$1 " || continue
-    { tr '\0' ' ' <"${file%environ}cmdline"; } 2>/dev/null | grep -q "^$MUSTER " || continue
-    if { tr '\0' '\n' <"$file"; } 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then file=${file%/environ}; echo "${file#/proc/}"; return; fi
+  for file in $(grep -laP "^\\Q$MUSTER\\E\\x00.*\\x00run\\.directory=\\Q$1\\E\\x00" /proc/[0-9]*/cmdline 2>/dev/null); do
+    if grep -qzx "OMPI_COMM_WORLD_RANK=$2" "${file%cmdline}environ" 2>/dev/null; then file=${file%/cmdline}; echo "${file#/proc/}"; return; fi
   done
 }

@@ -76,7 +76,11 @@ case_ 'a second signal ends a process that cannot come to its end'
 mkfifo never.yaml
 "$MUSTER" train never.yaml >log 2>&1 &
 process=$!
-sleep 0.5
+for _ in $(seq 600); do   # until it catches SIGTERM
+  caught=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$process/status")
+  [ $((0x${caught:-0} >> 14 & 1)) -eq 1 ] && break
+  sleep 0.05
+done
 kill -TERM "$process"
 sleep 0.5
 expect_true kill -0 "$process"

@@ -21,6 +21,28 @@ column_() { python3 -c 'import csv, sys; [print(r[sys.argv[2]]) for r in csv.Dic
 last_test_() { grep '"split"' "$1/metrics.jsonl" | tail -n 1 | sed -E "s/.*\"$2\":([^,}]*).*/\1/"; }
 weights_() { echo "$1"/checkpoints/step-00000060/weights.safetensors; }
 
+# held_in_the_middle_ SWEEP N: stops the two ranks of the job (processes $held) at a moment when N trials or more have
+# ended and a trial has a checkpoint and no result.
+held_in_the_middle_() {
+  for _ in $(seq 200); do
+    held=("$(rank_of "$1" 0)" "$(rank_of "$1" 1)")
+    [ -n "${held[0]}" ] && [ -n "${held[1]}" ] && break
+    sleep 0.05
+  done
+  for _ in $(seq 2000); do
+    kill -STOP "${held[@]}" || break
+    is_in_the_middle_ "$@" && return
+    kill -CONT "${held[@]}"
+    sleep 0.01
+  done
+  fail_case "the sweep $1 was never in its middle (${held[*]}; $(ls -d "$1"/* "$1"/trial-*/* | xargs))"
+}
+is_in_the_middle_() {
+  [ "$(find "$1" -name result.json 2>/dev/null | wc -l)" -ge "$2" ] || return
+  for t in "$1"/trial-000*; do [ ! -e "$t/result.json" ] && [ -n "$(find "$t" -name 'step-*')" ] && return; done
+  return 1
+}
+
 case_ 'a grid on two groups of two ranks'
 sweep_ grid '  ranks_per_trial: 2
   keys: {optimizer.lr: [0.1, 0.01], model.layers: [[{dense: {units: 3}}], [{dense: {units: 8, activation: relu}}, {dense: {units: 3}}]], run.seed: [1, 2]}'
@@ -95,14 +117,11 @@ expect_exit 7
 
 case_ 'killed in the middle and started again: the results of an undisturbed sweep, nothing repeated'
 sweep_ long '  keys: {optimizer.lr: [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]}'
-long=(--set run.steps=3000 --set 'log.every=100 steps' --set 'checkpoint.every=100 steps' --set 'eval.every=never')
+long=(--set run.steps=9000 --set 'log.every=300 steps' --set 'checkpoint.every=300 steps' --set 'eval.every=never')
 mpirun -n 2 "$MUSTER" sweep long.yaml --set run.directory=killed "${long[@]}" >log 2>&1 &
 launcher=$!
-for _ in $(seq 400); do [ "$(find killed -name result.json 2>/dev/null | wc -l)" -ge 2 ] && break; sleep 0.05; done
-for _ in $(seq 400); do [ -n "$(find killed/trial-000[2-5]/checkpoints -name 'step-*' 2>/dev/null)" ] && break; sleep 0.05; done
-victim=$(rank_of killed 1)
-expect_true test -n "$victim"
-[ -n "$victim" ] && kill -KILL "$victim"
+held_in_the_middle_ killed 2
+kill -KILL "${held[@]}"
 wait $launcher
 expect_true test $? -ne 0
 finished=$(find killed -name result.json | wc -l)
@@ -117,26 +136,29 @@ expect_true grep -q 'resumed at step' killed/trial-000*/log.txt
 ranks_ 2 "$MUSTER" sweep long.yaml --set run.directory=calm "${long[@]}"
 expect_exit 0
 for t in 0 1 2 3 4 5; do
-  expect_same_file "killed/trial-000$t/checkpoints/step-00003000/weights.safetensors" "calm/trial-000$t/checkpoints/step-00003000/weights.safetensors"
+  expect_same_file "killed/trial-000$t/checkpoints/step-00009000/weights.safetensors" "calm/trial-000$t/checkpoints/step-00009000/weights.safetensors"
 done
 expect_same_file killed/ranking.txt calm/ranking.txt
 
 case_ 'USR1: the trials save, code 75; two jobs at once then share what is left'
 mpirun -n 2 "$MUSTER" sweep long.yaml --set run.directory=stopped "${long[@]}" >log 2>&1 &
 launcher=$!
-for _ in $(seq 400); do [ -s stopped/trial-0001/metrics.jsonl ] && break; sleep 0.05; done
+held_in_the_middle_ stopped 0
 kill -USR1 $launcher
+sleep 0.2 # mpirun passes it on
+kill -CONT "${held[@]}"
 wait $launcher
 exit_code=$? output=$(cat log)
 expect_exit 75
 expect_contains 'start the sweep again'
+finished=$(find stopped -name result.json | wc -l)
 "$MUSTER" sweep long.yaml --set run.directory=stopped "${long[@]}" >log 2>&1 &
 other=$!
 run_ "$MUSTER" sweep long.yaml --set run.directory=stopped "${long[@]}"
 expect_exit 0
 wait $other
 expect_true test $? -eq 0
-expect_equal "$(cat log <(echo "$output") | grep -cE 'trial +[0-9]+ +done:')" 6 'trials finished by the two'
+expect_equal "$(cat log <(echo "$output") | grep -cE 'trial +[0-9]+ +done:')" $((6 - finished)) 'trials finished by the two'
 expect_same_file stopped/ranking.txt calm/ranking.txt
 
 case_ 'parameter servers in the trials'

@@ -59,8 +59,9 @@ wait "$job"
 exit_code=$? output=$(cat log)
 expect_exit 6
 expect_contains 'lost rank 1'
-sleep 1
+is_there_() { [ -d "/proc/$1" ] && ! grep -q 'State:.Z' "/proc/$1/status"; }
 for process in "${others[@]}"; do
-  if [ -d "/proc/$process" ] && ! grep -q 'State:.Z' "/proc/$process/status"; then fail_case "process $process is still there"; fi
+  for _ in $(seq 100); do is_there_ "$process" || break; sleep 0.1; done
+  if is_there_ "$process"; then fail_case "process $process is still there"; fi
 done
 finish
