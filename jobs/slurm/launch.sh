@@ -2,7 +2,8 @@
 # What the sbatch scripts beside it share; they source it.
 #   $muster            the executable: $MUSTER, else build/muster below the folder of sbatch
 #   launch COMMAND...  runs it and returns its exit code. USR1 is passed on: muster saves and ends with code 75. So it does
-#                      at TERM (scancel, preemption, time limit), which Slurm itself sends to the tasks of srun.
+#                      at TERM (scancel, requeue, preemption), which Slurm itself sends to the tasks of srun. When the time
+#                      limit is reached there is no more saving: that happens before, at $SLURM_JOB_END_TIME.
 #   $is_terminated     1 after a TERM
 set -u
 # shellcheck disable=SC2034 # read by the scripts

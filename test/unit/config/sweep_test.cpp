@@ -103,8 +103,7 @@ TEST(Sweep, ValuesThatWouldHaveNoEffectAreRefused) {
   EXPECT_TRUE(refusal_of("  keys: {optimizer: [{sgd: {lr: 1}}], optimizer.lr: [0.1]}\n").empty());
   ASSERT_EQ(::setenv("MUSTER_OPTIMIZER_LR", "0.5", 1), 0);
   const std::string text = minimal + "sweep:\n" + lr;
-  const std::string message =
-      muster::test::message_of([&] { load_sweep_text(text, "c.yaml", {{}, true}); });
+  const std::string message = muster::test::message_of([&] { load_sweep_text(text, "c.yaml", {{}, true}); });
   EXPECT_NE(message.find("environment MUSTER_OPTIMIZER_LR: optimizer.lr: is varied by the sweep"), std::string::npos)
       << message;
   ::unsetenv("MUSTER_OPTIMIZER_LR");

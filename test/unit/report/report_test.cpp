@@ -84,7 +84,8 @@ TEST(Plot, TicksAreRound) {
 
 TEST(Plot, TicksEndWhereNeighboursAreAllThereIs) {
   const double next = std::nextafter(0.1, 1);
-  for (const auto& [low, high] : {std::pair{0.1, next}, {0.0, 5e-324}, {-1e308, 1e308}, {1e300, 1.0000000000000002e300}}) {
+  for (const auto& [low, high] :
+       {std::pair{0.1, next}, {0.0, 5e-324}, {-1e308, 1e308}, {1e300, 1.0000000000000002e300}}) {
     const auto found = ticks(low, high, 5);
     ASSERT_FALSE(found.empty());
     EXPECT_LE(found.size(), 11u);

@@ -104,7 +104,8 @@ TEST(SweepMetric, NamesFollowFromTheConfig) {
 
 TEST(SweepResults, TablesQuoteAndRank) {
   const auto plan = plan_of({{"1", "[a, \"b\"]"}, {"2", "x"}, {"3", "x"}, {"4", "x"}, {"5", "x"}}, "test.accuracy");
-  const std::vector<Trial> results{done(0.5), {TrialResult{ExitCode::data, "no, data", 0}, {}}, done(0.75), {}, done(0.5)};
+  const std::vector<Trial> results{
+      done(0.5), {TrialResult{ExitCode::data, "no, data", 0}, {}}, done(0.75), {}, done(0.5)};
   EXPECT_EQ(results_csv(plan, results),
             "trial,state,test.accuracy,step,seconds,exit_code,optimizer.lr,model.layers,message\n"
             "0,done,0.5,60,1.500,0,1,\"[a, \"\"b\"\"]\",\n"
@@ -127,11 +128,12 @@ std::string refusal(const std::filesystem::path& file, const config::Sweep& plan
 
 TEST(SweepPlan, MoreTrialsMayFollowThoseThere) {
   const Scratch scratch;
-  const auto plan = [](const std::string& values, const std::string& metric = "loss", const std::string& directory = "d",
-                       const std::string& seed = "1") {
+  const auto plan = [](const std::string& values, const std::string& metric = "loss",
+                       const std::string& directory = "d", const std::string& seed = "1") {
     return config::load_sweep_text(
         "run: {name: r, steps: 2, directory: " + directory + ", seed: " + seed +
-            "}\ndata: {synthetic: {samples: 8, classes: 3, shape: [4]}, batch: 4}\nmodel: {input: [4], layers: [{dense: "
+            "}\ndata: {synthetic: {samples: 8, classes: 3, shape: [4]}, batch: 4}\nmodel: {input: [4], layers: "
+            "[{dense: "
             "{units: 3}}], loss: softmax_cross_entropy}\noptimizer: {sgd: {lr: 0.1}}\nsweep: {metric: " +
             metric + ", keys: {optimizer.lr: " + values + "}}\n",
         "c.yaml", {{}, false});
@@ -141,7 +143,8 @@ TEST(SweepPlan, MoreTrialsMayFollowThoseThere) {
   EXPECT_EQ(refusal(file, plan("[0.1, 0.2]", "accuracy", "/elsewhere")), "no error");
   EXPECT_EQ(refusal(file, plan("[0.1, 0.2, 0.3]")), "no error");
   EXPECT_EQ(refusal(file, plan("[0.1]")), "no error");
-  EXPECT_NE(refusal(file, plan("[0.1, 0.2, 0.4]")).find("'# trial 2: optimizer.lr=0.3', this one '# trial 2: optimizer.lr=0.4'"),
+  EXPECT_NE(refusal(file, plan("[0.1, 0.2, 0.4]"))
+                .find("'# trial 2: optimizer.lr=0.3', this one '# trial 2: optimizer.lr=0.4'"),
             std::string::npos);
   EXPECT_NE(refusal(file, plan("[0.1, 0.2]", "loss", "d", "2")).find("seed: 2"), std::string::npos);
 }
