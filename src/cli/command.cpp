@@ -22,6 +22,7 @@ const std::vector<Command>& commands() {
       {"convert", "FORMAT", "turn idx, CIFAR, CSV, npy or raw files into HDF5", run_convert},
       {"inspect", "FILE", "show what an HDF5 file holds", run_inspect},
       {"report", "RUN...", "draw the curves and settings of runs as one HTML page", run_report},
+      {"doctor", "", "look at the ranks of a job, their links and directories, and say what to mend", run_doctor},
       {"info", "", "show how this executable was built and what it found", run_info},
   };
   return table;

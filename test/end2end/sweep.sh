@@ -35,7 +35,7 @@ held_in_the_middle_() {
     kill -CONT "${held[@]}"
     sleep 0.01
   done
-  fail_case "the sweep $1 was never in its middle (${held[*]}; $(ls -d "$1"/* "$1"/trial-*/* | xargs))"
+  fail_case "the sweep $1 was never in its middle (${held[*]}; $(find "$1" -maxdepth 2 -printf '%p '))"
 }
 is_in_the_middle_() {
   [ "$(find "$1" -name result.json 2>/dev/null | wc -l)" -ge "$2" ] || return
