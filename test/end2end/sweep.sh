@@ -339,4 +339,21 @@ expect_exit 0
 expect_contains '3 trials done, 0 failed, 0'
 expect_equal "$(grep -oE 'trial +[0-9]+ +starts' <<<"$output" | awk '{print $2}' | xargs)" '1 2 0' 'order'
 expect_equal "$(column_ held/trials.csv step | awk '$1 >= 4000000')" '' 'trials that were not ended'
+
+case_ 'the account waits for another job longer than ranks may wait for each other in a trial'
+sweep_ waiting '  metric: loss
+  keys: {optimizer.lr: [0.01, 0.02]}'
+{
+  for _ in $(seq 2000); do [ -s waiting/trial-0000/metrics.jsonl ] && [ -s waiting/trial-0001/metrics.jsonl ] && break; sleep 0.02; done
+  exec 9>>waiting/claim
+  flock 9
+  touch waiting/trial-000{0,1}/stop
+  for _ in $(seq 2000); do [ "$(find waiting -name result.json | wc -l)" -eq 2 ] && break; sleep 0.02; done
+  sleep 2.5
+} &
+ranks_ 2 "$MUSTER" sweep waiting.yaml --set run.directory=waiting --set run.steps=4000000 --set run.deadline_s=1 \
+  --set 'checkpoint.every=4000000 steps' --set eval.every=never
+wait
+expect_exit 0
+expect_contains '2 trials done, 0 failed, 0'
 finish
