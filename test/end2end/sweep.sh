@@ -314,6 +314,11 @@ ranks_ 2 "$MUSTER" sweep lone.yaml "${lone[@]}"
 expect_exit 0
 expect_contains '2 of them finished'
 expect_contains '1 trials done, 2 failed, 0'
+mkdir -p unrecorded/trial-0000/result-1.json.tmp
+ranks_ 2 "$MUSTER" sweep lone.yaml "${lone[@]}" --set run.directory=unrecorded
+expect_exit 3
+expect_contains 'sample 15 holds nan'
+expect_contains 'the failure of trial 0 is not recorded: cannot create unrecorded/trial-0000/result-1.json.tmp'
 
 case_ 'touch RUN/trial-N/stop ends a trial where it is; a trial that another job had is looked at again when all else is done'
 sweep_ held '  metric: loss
