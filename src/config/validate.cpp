@@ -178,6 +178,9 @@ class Validator {
     }
     if (p.strategy == "parameter_server")
       add({"parallel.grid.pipeline"}, "means nothing with parallel.strategy: parameter_server; remove it");
+    if (p.wire == "bf16" && p.strategy != "parameter_server")
+      add({"parallel.wire"},
+          "bf16 cannot go with parallel.grid.pipeline > 1, whose messages between stages are fp32; use fp32");
     if (is_bitwise())
       add({"parallel.grid.pipeline"},
           "more than 1 cannot go with run.reproducible: bitwise: kernels may be chosen differently where the network "

@@ -133,15 +133,19 @@ void refuse_unknown(const std::vector<NamedTensor>& tensors, const std::set<std:
            owner);
 }
 
+void refuse_unknown_weights(const std::vector<NamedTensor>& tensors, const model::Network& whole) {
+  std::set<std::string> known;
+  for (const auto& param : whole.params) known.insert(param.name);
+  for (const auto& running : whole.states) known.insert(running.name);
+  refuse_unknown(tensors, known, "network");
+}
+
 /// Nothing of a checkpoint is silently left behind.
 void refuse_unknown(const CheckpointState& state, const TrainableModel& model) {
-  std::set<std::string> weights, slots;
-  for (const auto& param : model.whole.params) {
-    weights.insert(param.name);
+  refuse_unknown_weights(state.weights, model.whole);
+  std::set<std::string> slots;
+  for (const auto& param : model.whole.params)
     for (const std::string& slot : model.optimizer->slots()) slots.insert(slot_name(slot, param));
-  }
-  for (const auto& running : model.whole.states) weights.insert(running.name);
-  refuse_unknown(state.weights, weights, "network");
   refuse_unknown(state.optimizer, slots, "optimizer");
 }
 
@@ -175,6 +179,7 @@ void load_start_weights(const std::string& path, TrainableModel& model) {
   state.weights = read_safetensors(path);
   try {
     if (is_gpt2(state.weights)) state.weights = from_gpt2(model.whole, state.weights);
+    refuse_unknown_weights(state.weights, model.whole);
     restore_weights(state, model.network, *model.store);
   } catch (const Error& error) {
     fail(error.code(), "model.weights {}: {}", path, error.what());

@@ -55,6 +55,30 @@ run_ "$MUSTER" predict r1 --prompt 'the q' --tokens 12
 expect_exit 2
 expect_contains "5 tokens of the prompt and 12 more are longer than the network's 16 positions"
 
+case_ 'the classes of each position, as the likeliest continuation has them'
+{ echo 0,$(seq -s, 1 16); echo 0,$(seq -s, 21 36); echo 0,$(seq -s, 4 2 34); } >ids.csv
+run_ "$MUSTER" convert csv --input ids.csv --output ids.h5 --shape 16
+expect_exit 0
+run_ "$MUSTER" predict r1 ids.h5 --inputs images --output ids.predicted
+expect_exit 0
+# 3 samples x 16 positions, each: index, position, the class with the largest of 39 probabilities, whose sum is 1
+expect_equal "$(awk -F, '{
+    sum = 0; best = 4
+    for (i = 4; i <= NF; ++i) { sum += $i; if ($i > $best) best = i }
+    if (NF == 42 && $1 == int((NR - 1) / 16) && $2 == (NR - 1) % 16 && $3 == best - 4 && sum > 0.99999 && sum < 1.00001) ++good
+  } END { print good " of " NR }' ids.predicted)" '48 of 48'
+
+case_ 'flags of the other way to predict, and a negative seed'
+run_ "$MUSTER" predict r1 ids.h5 --inputs images --temperature 0.5
+expect_exit 2
+expect_contains 'predict: --temperature means nothing without --prompt; leave it out'
+run_ "$MUSTER" predict r1 --prompt 'the q' --inputs images
+expect_exit 2
+expect_contains 'predict: --inputs means nothing without INPUT; leave it out'
+run_ "$MUSTER" predict r1 --prompt 'the q' --tokens 2 --seed -1
+expect_exit 2
+expect_contains 'predict: --seed: expected a number >= 0, found -1'
+
 case_ 'neither a file nor a prompt'
 run_ "$MUSTER" predict r1
 expect_exit 2
@@ -67,6 +91,26 @@ expect_true grep -q 'h.1.attn.c_attn.weight' gpt2.safetensors
 run_ "$MUSTER" train gpt.yaml --set run.directory=again --set model.weights=gpt2.safetensors --set optimizer.lr=1e-30 --set run.steps=1
 expect_exit 0
 expect_same_file "r1/$newest/weights.safetensors" again/checkpoints/step-00000001/weights.safetensors
+
+case_ 'start weights with more blocks than the network'
+sed 's/times: 2/times: 1/' gpt.yaml >short.yaml
+run_ "$MUSTER" train short.yaml --set run.directory=other --set model.weights=gpt2.safetensors
+expect_exit 8
+expect_contains "the file holds 'h.1.attn.c_attn.bias', which the network does not have"
+run_ "$MUSTER" export r1 own.safetensors
+run_ "$MUSTER" train short.yaml --set run.directory=other --set model.weights=own.safetensors
+expect_exit 8
+expect_contains "the checkpoint holds 'block_2.attention.projection.bias', which the network does not have"
+expect_no_file other
+
+case_ 'GPT-2 has no rotary positions: such a network does not leave under its names'
+sed 's/heads: 4/heads: 4, rotary_base: 10000/' gpt.yaml >rotary.yaml
+run_ "$MUSTER" train rotary.yaml --set run.directory=rotary --set run.steps=1
+expect_exit 0
+run_ "$MUSTER" export rotary rotary.safetensors --names gpt2
+expect_exit 2
+expect_contains "layer 'block_1.attention.rotary': GPT-2 has no rotary positions here"
+expect_no_file rotary.safetensors
 
 case_ 'start weights of another network'
 run_ "$MUSTER" train gpt.yaml --set run.directory=other --set model.weights=r1/config.yaml

@@ -64,6 +64,9 @@ TEST(Errors, OutOfRange) {
 TEST(Errors, WhatAPipelineCannotDo) {
   EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2}}\n"),
             Lines{"c.yaml:10:29: run.accumulate: a pipeline of 2 stages needs at least 2 micro-batches, found 1"});
+  EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2}, wire: bf16}\n", {"run.accumulate=2"}),
+            Lines{"c.yaml:10:36: parallel.wire: bf16 cannot go with parallel.grid.pipeline > 1, whose messages between "
+                  "stages are fp32; use fp32"});
   EXPECT_EQ(problems_of(minimal + "parallel: {pipeline_schedule: gpipe}\n"),
             Lines{"c.yaml:10:31: parallel.pipeline_schedule: means nothing with parallel.grid.pipeline: 1; remove it"});
   EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2}, strategy: parameter_server, servers: 1}\n").front(),
