@@ -39,6 +39,11 @@ Evaluator::Evaluator(const Config& config, const model::Network& network, device
       stages_(grid.links()),
       inference_(config, network, backend, store, threads) {}
 
+std::size_t Evaluator::prepare(std::int64_t samples, const model::ProgramMemory& lent) {
+  inference_.prepare(samples, lent);
+  return inference_.arena_bytes();
+}
+
 EvalResult Evaluator::run(bool wants_confusion, const std::function<void()>& between_batches) {
   const bool has_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   const std::int64_t classes = has_labels ? network_.classes() : 0;

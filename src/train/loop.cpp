@@ -77,6 +77,7 @@ class Run {
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<optim::Schedule> schedule_;
   std::unique_ptr<Evaluator> evaluator_;
+  std::size_t evaluation_bytes_ = 0;
   std::unique_ptr<dataset::BatchQueue> queue_;
   MetricsWriter metrics_;
   EpochAudit audit_;
@@ -131,6 +132,9 @@ void Run::start() {
   base_lr_ = config_.optimizer.lr * optim::lr_scaling_factor(config_.parallel.lr_scaling, place.replicas);
   evaluator_ = std::make_unique<Evaluator>(config_, replica_->network, *replica_->backend, *replica_->store, world_,
                                            *grid_, replica_->threads);
+  together(world_, "compiling the evaluation", [&] {
+    if (data_.has_test) evaluation_bytes_ = evaluator_->prepare(data_.test_size, replica_->programs->idle_memory());
+  });
 
   dataset::QueueOptions options = queue_options(config_);
   options.first_sample = sample_counter_;
@@ -167,11 +171,12 @@ void Run::restore() {
 }
 
 void Run::describe() {
+  const MemoryUse memory = largest_use(world_, replica_->memory(evaluation_bytes_));
   log::info("run         {} in {}", config_.run.name, directory().string());
   for (const std::string& line : loaded_.table) log::info("config      {}", line);
   log::info("ranks       {} on {}, {} mode", world_.size(), world_.is_one_node() ? world_.host(0) : "several hosts",
             config_.run.reproducible);
-  for (const std::string& line : replica_->describe()) log::info("{}", line);
+  for (const std::string& line : replica_->describe(memory)) log::info("{}", line);
   if (!config_.model.weights.empty() && step_ == 0) log::info("weights     from {}", config_.model.weights);
   log::info("data        {}", queue_->dataset().describe());
   log::info("length      {} steps, {} per epoch{}", data_.total_steps, data_.steps_per_epoch,
@@ -215,7 +220,7 @@ void Run::show_progress(const StepResult& result) {
 }
 
 void Run::report() {
-  const Interval interval = meter_.finish(grid_->data(), queue_->stall_s(), replica_->statistics->waited_s(),
+  const Interval interval = meter_.finish(grid_->data(), world_, queue_->stall_s(), replica_->statistics->waited_s(),
                                           replica_->network.targets_per_sample());
   last_loss_ = interval.loss;
   check_weights();

@@ -30,6 +30,9 @@ class Evaluator {
   /// ranks: all of it.
   Evaluator(const Config& config, const model::Network& network, device::Backend& backend, model::ParameterStore& store,
             comm::Communicator& ranks, parallel::Grid& grid, int threads);
+  /// Compiles for a test split of so many samples before the first evaluation; lent: as Inference::prepare(). Returns
+  /// the bytes it has allocated. Not collective.
+  std::size_t prepare(std::int64_t samples, const model::ProgramMemory& lent);
   /// Collective. Opens config.data.test (which must be set). between_batches: called after every batch; may be empty.
   EvalResult run(bool wants_confusion, const std::function<void()>& between_batches = {});
 
