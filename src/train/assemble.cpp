@@ -47,9 +47,6 @@ int thread_count(const Config& config, int cores) {
   return is_bitwise(config) ? 1 : std::max(cores, 1);
 }
 
-namespace {
-
-/// A stated name that no parameter ends in would silently do nothing; the default list is for any network.
 void check_no_decay(const optim::OptimizerOptions& options, const model::Network& network) {
   if (options.no_decay == optim::OptimizerOptions{}.no_decay) return;
   for (const std::string& ending : options.no_decay)
@@ -57,8 +54,6 @@ void check_no_decay(const optim::OptimizerOptions& options, const model::Network
       fail(ExitCode::usage, "optimizer: no_decay names '{}', but no parameter's name ends so (the first is '{}')",
            ending, network.params.empty() ? "" : network.params.front().name);
 }
-
-}  // namespace
 
 TrainableModel::TrainableModel(const Config& given, const parallel::GridPlace& place, std::int64_t dataset_size,
                                int thread_number, const std::vector<device::TensorDesc>& layouts)

@@ -48,7 +48,7 @@ EvalResult Evaluator::run(bool wants_confusion, const std::function<void()>& bet
   const bool has_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   const std::int64_t classes = has_labels ? network_.classes() : 0;
   const auto queue =
-      inference_.open(dataset::open_test(config_.data, config_.run.seed), place_.replica, place_.replicas);
+      inference_.open(dataset::open_test(config_.data, config_.run.seed), place_.replica, place_.replicas, stages_);
 
   EvalResult result;
   if (wants_confusion) result.confusion.assign(static_cast<std::size_t>(classes * classes), 0);

@@ -14,8 +14,8 @@ Inference::Inference(const Config& config, const model::Network& network, device
                      model::ParameterStore& store, int threads)
     : config_(config), network_(network), backend_(backend), store_(store), threads_(threads) {}
 
-std::unique_ptr<dataset::BatchQueue> Inference::open(std::unique_ptr<dataset::Dataset> data, int rank,
-                                                     int ranks) const {
+std::unique_ptr<dataset::BatchQueue> Inference::open(std::unique_ptr<dataset::Dataset> data, int rank, int ranks,
+                                                     const parallel::StageLinks& stages) const {
   const std::int64_t unit = test_batch_rows(config_);
   dataset::QueueOptions options;
   options.seed = config_.run.seed;
@@ -23,6 +23,8 @@ std::unique_ptr<dataset::BatchQueue> Inference::open(std::unique_ptr<dataset::Da
   options.last_sample = data->size();
   options.depth = config_.data.prefetch;
   options.is_training = false;
+  options.reads_inputs = stages.is_first();
+  options.reads_targets = stages.is_last();
   options.check_finite = config_.data.check_finite;
   options.transforms = config_.data.transforms;
   options.rows_of = [unit, rank](std::int64_t rows) {

@@ -139,6 +139,8 @@ void Run::start() {
   dataset::QueueOptions options = queue_options(config_);
   options.first_sample = sample_counter_;
   options.last_sample = data_.total_samples;
+  options.reads_inputs = grid_->links().is_first();
+  options.reads_targets = grid_->links().is_last();
   options.rows_of = [plan = replica_->plan, reads = grid_->links().reads_samples()](std::int64_t rows) {
     return reads ? plan.rows_of_replica(plan.replica, rows) : Range{};
   };

@@ -23,6 +23,10 @@ parallel::GrainPlan grain_plan(const Config& config, const model::Network& netwo
 /// Compute threads per rank: as configured, else 1 in bitwise mode, else the given cores (LaunchFacts::cores_per_rank).
 int thread_count(const Config& config, int cores);
 
+/// A stated name of no_decay that no parameter ends in would silently do nothing: Error(usage). The default list is for
+/// any network.
+void check_no_decay(const optim::OptimizerOptions& options, const model::Network& network);
+
 /// The network with its parameters and optimizer state, as laid out by the program that will train it; not yet able to
 /// compute. A parameter server needs no more than this.
 class TrainableModel {

@@ -25,8 +25,10 @@ class Inference {
   void prepare(std::int64_t samples, const model::ProgramMemory& lent = {});
   /// Allocated by prepare().
   std::size_t arena_bytes() const { return (arena_ ? arena_->bytes() : 0) + (scratch_ ? scratch_->bytes() : 0); }
-  /// Reads ahead in index order; of every `ranks` micro-batches this rank gets one (empty rows at the end).
-  std::unique_ptr<dataset::BatchQueue> open(std::unique_ptr<dataset::Dataset> data, int rank, int ranks) const;
+  /// Reads ahead in index order; of every `ranks` micro-batches this rank gets one (empty rows at the end). stages: of
+  /// a pipeline the first reads inputs, the last targets.
+  std::unique_ptr<dataset::BatchQueue> open(std::unique_ptr<dataset::Dataset> data, int rank, int ranks,
+                                            const parallel::StageLinks& stages = {}) const;
   /// Where the batch's samples stand, for a program's forward and loss.
   device::RunContext context_of(const dataset::Batch& batch) const;
   /// Runs the batch (rows not empty; targets null where there are none) through the network. The program holds its

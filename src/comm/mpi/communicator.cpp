@@ -240,6 +240,7 @@ void MpiCommunicator::wait_all(std::span<const RequestPtr> requests, std::span<c
                                const std::string& what) {
   MUSTER_CHECK_EQ(requests.size(), peers.size());
   deadline_.restart(what, deadline_s());
+  missing_.reserve(requests.size());
   for (;;) {
     missing_.clear();
     for (std::size_t i = 0; i < requests.size(); ++i)
