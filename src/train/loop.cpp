@@ -267,7 +267,7 @@ CheckpointState Run::gather() {
   const std::vector<std::span<const float>> optimizer_state(gathered.begin(), gathered.end());
   if (grid_->data().rank() != 0) return {};
   CheckpointState state = replica_->is_sharded() ? gather_state(*replica_, optimizer_state) : gather_state(*replica_);
-  if (comm::Communicator* stages = grid_->replica()) return gather_stages(state, *replica_, *stages);
+  if (comm::Communicator* stages = grid_->replica()) return gather_stages(std::move(state), *replica_, *stages);
   return state;
 }
 
