@@ -74,16 +74,32 @@ wait
 # The GPU plugin is optional. Its libraries are only linked here, not run: that needs a driver. CUDA=1 makes them required.
 cuda_row='' cuda_found=0
 probe_cuda() {
-  local home flags libs base=$work/CUDA why
+  local home cudnn flags libs base=$work/CUDA why
   home=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")}
-  flags="-isystem $home/include" libs="-L$home/lib64 -L$home/lib -lcudart -lcublasLt"
+  cudnn=${CUDNN_HOME:-$home}
+  flags="-isystem $home/include" libs="-L$home/lib64 -L$home/lib -lcudart -lcublasLt -lcudnn"
+  [ "$cudnn" = "$home" ] || flags+=" -isystem $cudnn/include" libs="-L$cudnn/lib64 -L$cudnn/lib $libs"
   if [ "${CUDA:-}" = 0 ]; then
     why='left out by CUDA=0'
   elif [ ! -x "$home/bin/nvcc" ]; then
     why="no nvcc in $home/bin (CUDA_HOME)"
   else
-    printf '#include <cublasLt.h>\n#include <cuda_runtime.h>\n#if CUDART_VERSION < 12000\n#error CUDA 12 or newer is needed\n#endif\n%s\n' \
-      'int main() { int n = 0; cublasLtHandle_t h; return cudaGetDeviceCount(&n) + cublasLtCreate(&h); }' >"$base.cpp"
+    cat >"$base.cpp" <<'EOC'
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+#if CUDART_VERSION < 12000
+#error CUDA 12 or newer is needed
+#endif
+#if CUDNN_MAJOR < 9
+#error cuDNN 9 or newer is needed (CUDNN_HOME)
+#endif
+int main() {
+  int n = 0;
+  cublasLtHandle_t h;
+  return cudaGetDeviceCount(&n) + cublasLtCreate(&h) + (cudnnGetVersion() == 0);
+}
+EOC
     # shellcheck disable=SC2086
     if $CXX $CXXFLAGS $flags "$base.cpp" $libs -o "$base.out" 2>"$base.error"; then
       cuda_found=1
@@ -94,7 +110,7 @@ probe_cuda() {
   fi
   [ "$cuda_found" = 1 ] || cuda_row="absent|optional, for GPUs: $why"
   printf 'CUDA_FOUND := %s\nCUDA_ROOT := %s\nCUDA_FLAGS := %s\nCUDA_LIBS := %s\n' \
-    "$cuda_found" "$home" "$flags" "$libs -Wl,-rpath,$home/lib64 -Wl,-rpath,$home/lib" >"$work/CUDA.mk"
+    "$cuda_found" "$home" "$flags" "$libs -Wl,-rpath,$cudnn/lib64 -Wl,-rpath,$cudnn/lib -Wl,-rpath,$home/lib64 -Wl,-rpath,$home/lib" >"$work/CUDA.mk"
 }
 probe_cuda
 if [ "${CUDA:-}" = 1 ] && [ "$cuda_found" = 0 ]; then

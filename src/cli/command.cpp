@@ -17,11 +17,14 @@ const std::vector<Command>& commands() {
       {"replay", "RUN", "compute a recorded asynchronous run again and compare to the bit", run_replay},
       {"predict", "RUN [INPUT]", "apply a run's network to the samples of an HDF5 file, or continue a text",
        run_predict},
-      {"export", "RUN FILE", "write a run's weights as safetensors, also under the names of GPT-2", run_export},
+      {"export", "RUN FILE",
+       "write a run's weights as safetensors, also under the names of GPT-2, or its network as ONNX", run_export},
       {"check", "CONFIG", "validate a config, also for a number of ranks, without running it", run_check},
       {"convert", "FORMAT", "turn idx, CIFAR, CSV, npy or raw files into HDF5", run_convert},
       {"inspect", "FILE", "show what an HDF5 file holds", run_inspect},
       {"report", "RUN...", "draw the curves and settings of runs as one HTML page", run_report},
+      {"job", "[CONFIG]", "print a Slurm script for a config, or what a TF_CONFIG becomes", run_job},
+      {"doctor", "", "look at the ranks of a job, their links and directories, and say what to mend", run_doctor},
       {"info", "", "show how this executable was built and what it found", run_info},
   };
   return table;

@@ -51,6 +51,8 @@ int run_check(const std::vector<std::string>& arguments);
 int run_convert(const std::vector<std::string>& arguments);
 int run_inspect(const std::vector<std::string>& arguments);
 int run_report(const std::vector<std::string>& arguments);
+int run_job(const std::vector<std::string>& arguments);
+int run_doctor(const std::vector<std::string>& arguments);
 int run_info(const std::vector<std::string>& arguments);
 
 /// The text after the command list in `muster --help`: exit codes.

@@ -5,6 +5,7 @@
 
 #include <muster/base/error.hpp>
 #include <muster/base/file.hpp>
+#include <muster/base/log.hpp>
 #include <muster/train/generate.hpp>
 #include <muster/train/inference.hpp>
 #include <muster/train/restore.hpp>
@@ -158,6 +159,7 @@ int run_predict(const std::vector<std::string>& words) {
               session.world().rank() > 0
                   ? ""
                   : fmt::format("predict runs on one rank, found {}; start it without mpirun", session.world().size()));
+        log::set_terminal(arguments.has("output"));  // else the terminal gets the predictions alone
         predict_to_output(arguments);
         return ExitCode::done;
       },

@@ -124,7 +124,22 @@ bool names_other_kind(const Node& node, const KeyFacts& facts, const std::string
   return is_kind && word != now;
 }
 
+/// optimizer.sgd.lr -> optimizer.lr; a kind at the end stays.
+std::string without_kind(const std::string& path) {
+  for (const ConfigKey& key : table())
+    for (const auto& group : key.facts.groups) {
+      const std::string prefix = key.facts.path + "." + group.name + ".";
+      if (!group.name.empty() && path.starts_with(prefix)) return key.facts.path + "." + path.substr(prefix.size());
+    }
+  return path;
+}
+
 }  // namespace
+
+bool replaces(const std::string& whole, const std::string& path) {
+  const std::string below = without_kind(path), above = without_kind(whole);
+  return below == above || below.starts_with(above + ".");
+}
 
 std::vector<Override> overrides_from_sets(const std::vector<std::string>& sets, Problems& problems) {
   std::vector<Override> overrides;

@@ -26,6 +26,10 @@ std::vector<Override> overrides_from_environment(Problems& problems);
 /// out.
 void apply_override(Node& root, const Override& override_, Problems& problems);
 
+/// Whether a value at `whole` takes the place of one given before at `path`: the same key, with or without its kind
+/// (optimizer.sgd.lr, optimizer.lr), or a map that holds it.
+bool replaces(const std::string& whole, const std::string& path);
+
 /// Every path an environment variable or --set can name (kinds left out: optimizer.lr).
 std::vector<std::string> override_paths();
 

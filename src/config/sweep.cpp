@@ -95,7 +95,10 @@ std::string draw(const Choices& choices, const SweepOptions& options, std::size_
   const double u = stream.uniform(0);
   const double value = choices.is_log ? choices.from * std::pow(choices.to / choices.from, u)
                                       : choices.from + u * (choices.to - choices.from);
-  return fmt::format("{:.6g}", value);  // digits that a person can type
+  const std::string text = fmt::format("{:.6g}", value);  // digits that a person can type
+  const double rounded = std::stod(text);
+  if (rounded < choices.from) return number_text(choices.from);
+  return rounded > choices.to ? number_text(choices.to) : text;
 }
 
 /// The last key varies fastest.
@@ -124,6 +127,21 @@ std::size_t count_trials(const SweepSection& section, const std::vector<Choices>
   return count;
 }
 
+/// A trial's values come last: those from outside would have no effect.
+void check_overrides(const Sweep& sweep, Reading& reading) {
+  std::vector<Override> given;
+  Problems told_later;  // by the trials
+  if (sweep.overrides.reads_environment) given = overrides_from_environment(told_later);
+  for (Override& one : overrides_from_sets(sweep.overrides.sets, told_later)) given.push_back(std::move(one));
+  for (const Override& one : given)
+    for (const std::string& key : sweep.keys)
+      if (replaces(key, one.path))
+        reading.problems.add({one.origin, 0, 0}, one.path,
+                             fmt::format("is varied by the sweep (sweep.keys.{}); leave it out here, or change "
+                                         "sweep.keys in the file",
+                                         key));
+}
+
 void list_trials(const SweepSection& section, const Node& node, Sweep& sweep, Reading& reading) {
   std::vector<Choices> all;
   if (!section.keys.is_map() || section.keys.entries.empty()) {
@@ -133,12 +151,14 @@ void list_trials(const SweepSection& section, const Node& node, Sweep& sweep, Re
   }
   for (const Node::Entry& entry : section.keys.entries) {
     all.push_back(read_choices(entry, section.options, reading));
+    for (const std::string& before : sweep.keys)
+      if (replaces(entry.key, before))
+        reading.problems.add(entry.place, "sweep.keys." + entry.key,
+                             fmt::format("takes the place of what {} says; leave one out{}", before,
+                                         before.starts_with(entry.key + ".") ? ", or write it first" : ""));
     sweep.keys.push_back(entry.key);
-    for (const std::string& set : sweep.overrides.sets)
-      if (set.starts_with(entry.key + "="))
-        reading.problems.add({"--set " + entry.key, 0, 0}, entry.key,
-                             "is varied by the sweep; set sweep.keys in the file instead");
   }
+  check_overrides(sweep, reading);
   const std::size_t count = count_trials(section, all, node, reading);
   if (!reading.problems.empty()) return;
   for (std::size_t t = 0; t < count; ++t) {

@@ -43,7 +43,7 @@ std::vector<Series> drawable(const Plot& plot) {
   return result;
 }
 
-/// The frame with round limits; a flat line gets room above and below.
+/// The frame with some room; a line that is flat but for rounding gets as much above and below as if it were flat.
 Frame frame_of(const std::vector<Series>& all, bool is_log) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   Frame frame{inf, -inf, inf, -inf, is_log};
@@ -56,8 +56,10 @@ Frame frame_of(const std::vector<Series>& all, bool is_log) {
       frame.y_high = std::max(frame.y_high, y);
     }
   if (frame.x_high <= frame.x_low) frame.x_high = frame.x_low + 1;
+  constexpr double rounding = 1e-9;
   const double span = frame.y_high - frame.y_low;
-  const double room = span > 0 ? 0.05 * span : std::max(0.05 * std::abs(frame.y_high), 1e-9);
+  const double size = std::max({std::abs(frame.y_low), std::abs(frame.y_high), is_log ? 1 : 0.0});
+  const double room = span > rounding * size ? 0.05 * span : std::max(0.05 * size, rounding);
   const bool starts_at_zero = !is_log && frame.y_low >= 0 && frame.y_low - room < 0;
   frame.y_low = starts_at_zero ? 0 : frame.y_low - room;
   frame.y_high += room;
@@ -171,8 +173,14 @@ std::vector<double> ticks(double low, double high, int wanted) {
   const double power = std::pow(10, std::floor(std::log10(raw)));
   const double rest = raw / power;
   const double step = power * (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10);
+  if (!(step > 0) || !std::isfinite(step)) return {low};
+  constexpr double rounding = 1e-9;
+  const double first = std::ceil(low / step - rounding), last = std::floor(high / step + rounding);
   std::vector<double> result;
-  for (double k = std::ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; ++k) result.push_back(k * step + 0.0);
+  for (double i = 0; i <= std::min(last - first, 2.0 * wanted); ++i) {  // counted: next to `first`, 1 may be nothing
+    const double tick = (first + i) * step + 0.0;
+    if (result.empty() || tick > result.back()) result.push_back(tick);
+  }
   return result;
 }
 

@@ -142,9 +142,9 @@ void connect(AsyncJob& job, TrainableModel& model) {
   if (job.window->kind() == comm::WindowKind::general) tie_lifelines(job);
 }
 
-void open_run(const AsyncJob& job) {
+void open_run(AsyncJob& job) {
   const std::filesystem::path directory = job.config().run.directory;
-  open_run_directory(directory, job.flags.is_resumed, job.flags.is_forced);
+  job.open_run = open_run_directory(directory, job.flags.is_resumed, job.flags.is_forced);
   log::open_file(directory / "log.txt");
 }
 
@@ -179,7 +179,7 @@ void start_together(AsyncJob& job, const RunData& data, const std::function<Trai
 }
 
 ExitCode train_async(comm::Session& session, const config::Loaded& loaded, const TrainFlags& flags) {
-  AsyncJob job{session, loaded, flags, roles_of(loaded.config, session.world().size()), {}, {}, nullptr, {},
+  AsyncJob job{session, loaded, flags, roles_of(loaded.config, session.world().size()), {}, {}, {}, nullptr, {},
                nullptr, 0,      {}};
   session.set_deadline(job.config().run.deadline_s);
   const bool is_server = job.roles.is_server(job.world().rank());

@@ -13,6 +13,7 @@
 #include <muster/parallel/shards.hpp>
 #include <muster/train/assemble.hpp>
 #include <muster/train/loop.hpp>
+#include <muster/train/run_directory.hpp>
 
 #include <functional>
 #include <memory>
@@ -26,6 +27,7 @@ struct AsyncJob {
   const config::Loaded& loaded;
   TrainFlags flags;
   parallel::Roles roles;
+  OpenRun open_run;  ///< on rank 0
   parallel::Shards shards;
   parallel::WindowSizes sizes;
   std::unique_ptr<comm::Window> window;

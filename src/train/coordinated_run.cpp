@@ -46,6 +46,7 @@ class CoordinatedRun {
   bool is_over();
   void end();
   [[noreturn]] void diverged(const std::string& how);
+  [[noreturn]] void deserted() const;
   /// The steps after `before`, up to `now`, have a multiple of `every` among them.
   static bool is_due(std::int64_t every, std::int64_t before, std::int64_t now) {
     return every > 0 && now / every > before / every;
@@ -73,6 +74,7 @@ class CoordinatedRun {
   std::int64_t first_step_, evaluated_step_ = -1, saved_step_ = -1;
   std::int64_t last_save_, last_evaluation_;  // steps, the run's first included
   bool is_stopping_ = false, has_stepped_ = false;
+  bool is_deserted_ = false;  // no worker was left at some moment: what the servers hold is saved
   bool is_evaluating_ = false;
   bool has_snapshot_request_ = false;
   std::future<void> saving_;
@@ -135,6 +137,7 @@ ExitCode CoordinatedRun::run() {
   }
   if (interval_.updates > 0) report();
   end();
+  if (is_deserted_) deserted();
   if (is_stopping_) return tell_stop();
   log::info("done        {} steps, run in {}", steps(), config_.run.directory);
   return ExitCode::done;
@@ -156,7 +159,8 @@ void CoordinatedRun::look() {
   for (const parallel::Attendance& event : coordinator_.attendance()) tell(event);
   for (const parallel::Applied& update : coordinator_.applied()) take(update);
   if (coordinator_.evaluated()) tell(*coordinator_.evaluated());
-  if (!is_stopping_ && (is_stop_requested() || coordinator_.wants_stop())) {
+  is_deserted_ = is_deserted_ || coordinator_.is_deserted();
+  if (!is_stopping_ && (is_stop_requested() || coordinator_.wants_stop() || is_deserted_)) {
     is_stopping_ = true;
     coordinator_.stop_granting();
   }
@@ -334,9 +338,9 @@ bool CoordinatedRun::is_over() {
 }
 
 void CoordinatedRun::end() {
-  if (coordinator_.lost() > 0) job_.session.set_ranks_lost();
   if (job_.lifeline) job_.lifeline->say_farewell();
   coordinator_.end();
+  if (coordinator_.lost() > 0) job_.session.set_ranks_lost();
 }
 
 void CoordinatedRun::diverged(const std::string& how) {
@@ -349,6 +353,13 @@ void CoordinatedRun::diverged(const std::string& how) {
       fmt::format("diverged at step {}: {}; {}; try a lower optimizer.lr, a smaller parallel.staleness, a "
                   "warm-up or optimizer.clip_norm",
                   steps(), how, saved));
+}
+
+void CoordinatedRun::deserted() const {
+  throw AgreedError(ExitCode::comm,
+                    fmt::format("lost the last worker: all {} are silent (parallel.heartbeat_deadline_s: {:g}); the "
+                                "state of step {} is saved, go on with --resume",
+                                job_.roles.workers, config_.parallel.heartbeat_deadline_s, steps()));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::size_t Evaluator::prepare(std::int64_t samples, const model::ProgramMemory&
   return inference_.arena_bytes();
 }
 
-EvalResult Evaluator::run(bool wants_confusion, const std::function<void()>& between_batches) {
+EvalResult Evaluator::run(bool wants_confusion, const std::function<bool()>& is_over) {
   const bool has_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   const std::int64_t classes = has_labels ? network_.classes() : 0;
   const auto queue =
@@ -74,7 +74,10 @@ EvalResult Evaluator::run(bool wants_confusion, const std::function<void()>& bet
       model::Program& p = inference_.forward(*batch, stages_);
       if (stages_.is_last()) add(p, *batch);
     }
-    if (between_batches) between_batches();
+    if (is_over && is_over()) {
+      result.is_stopped = true;
+      break;
+    }
     if (++batches % batches_between_stop_polls == 0) {
       std::int64_t stop = is_stop_requested() ? 1 : 0;
       ranks_.all_reduce(std::span(&stop, 1), comm::Reduction::max, "stop poll of the evaluation");

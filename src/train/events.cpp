@@ -1,6 +1,7 @@
 #include <muster/train/events.hpp>
 
 #include <muster/base/error.hpp>
+#include <muster/base/protobuf.hpp>
 
 #include <fmt/format.h>
 #include <boost/crc.hpp>
@@ -30,37 +31,18 @@ std::uint32_t masked_crc(const std::string& bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
 }
 
-// The wire format: a field is its number and kind, then the value.
-enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
-
-void append_varint(std::string& to, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80);
-  to += static_cast<char>(value);
-}
-void append_field(std::string& to, int number, Wire wire) {
-  append_varint(to, static_cast<std::uint64_t>(number) << 3 | static_cast<std::uint64_t>(wire));
-}
-void append_bytes(std::string& to, int number, const std::string& bytes) {
-  append_field(to, number, Wire::bytes);
-  append_varint(to, bytes.size());
-  to += bytes;
-}
-
 // Numbers of the fields in event.proto and summary.proto.
 constexpr int event_time = 1, event_step = 2, event_version = 3, event_summary = 5, event_session = 7;
 constexpr int session_status = 1, summary_value = 1, value_tag = 1, value_number = 2;
-constexpr std::uint64_t session_start = 1;
+constexpr std::int64_t session_start = 1;
 
 double wall_time_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string event_at(std::int64_t step) {
-  std::string event;
-  append_field(event, event_time, Wire::fixed64);
-  append_raw(event, wall_time_s());
-  append_field(event, event_step, Wire::varint);
-  append_varint(event, static_cast<std::uint64_t>(step));
+ProtoMessage event_at(std::int64_t step) {
+  ProtoMessage event;
+  event.number(event_time, wall_time_s()).integer(event_step, step);
   return event;
 }
 
@@ -84,15 +66,11 @@ EventWriter::EventWriter(const std::filesystem::path& directory, std::int64_t re
     if (descriptor_ < 0 && errno != EEXIST)
       fail(ExitCode::checkpoint, "cannot open {}: {}", name_, std::strerror(errno));
   }
-  std::string version = event_at(0);
-  append_bytes(version, event_version, "brain.Event:2");
-  append(version);
+  append(event_at(0).text(event_version, "brain.Event:2").bytes());
   if (resume_step < 0) return;
-  std::string session, start = event_at(resume_step + 1);
-  append_field(session, session_status, Wire::varint);
-  append_varint(session, session_start);
-  append_bytes(start, event_session, session);
-  append(start);
+  ProtoMessage session;
+  session.integer(session_status, session_start);
+  append(event_at(resume_step + 1).message(event_session, session).bytes());
 }
 
 EventWriter::~EventWriter() {
@@ -101,17 +79,13 @@ EventWriter::~EventWriter() {
 
 void EventWriter::write(std::int64_t step, const Scalars& scalars) {
   if (descriptor_ < 0 || scalars.empty()) return;
-  std::string summary;
+  ProtoMessage summary;
   for (const auto& [tag, number] : scalars) {
-    std::string value;
-    append_bytes(value, value_tag, tag);
-    append_field(value, value_number, Wire::fixed32);
-    append_raw(value, static_cast<float>(number));
-    append_bytes(summary, summary_value, value);
+    ProtoMessage value;
+    value.text(value_tag, tag).number(value_number, static_cast<float>(number));
+    summary.message(summary_value, value);
   }
-  std::string event = event_at(step);
-  append_bytes(event, event_summary, summary);
-  append(event);
+  append(event_at(step).message(event_summary, summary).bytes());
 }
 
 void EventWriter::append(const std::string& event) {

@@ -72,6 +72,7 @@ class Run {
   const Config& config_;
   TrainFlags flags_;
 
+  OpenRun open_run_;  // on rank 0
   RunData data_;
   std::unique_ptr<parallel::Grid> grid_;
   std::unique_ptr<Replica> replica_;
@@ -115,7 +116,7 @@ void Run::start() {
     together(world_, "start weights", [&] { load_start_weights(config_.model.weights, *replica_); });
   together(world_, "run directory", [&] {
     if (!is_rank_0()) return;
-    open_run_directory(directory(), flags_.is_resumed, flags_.is_forced);
+    open_run_ = open_run_directory(directory(), flags_.is_resumed, flags_.is_forced);
     log::open_file(directory() / "log.txt");
   });
   if (flags_.is_resumed) together(world_, "resume", [&] { restore(); });

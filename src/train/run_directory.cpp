@@ -2,11 +2,7 @@
 
 #include <muster/base/error.hpp>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 #include <algorithm>
-#include <cerrno>
 #include <vector>
 
 namespace muster::train {
@@ -28,6 +24,13 @@ bool is_checkpoint(const std::string& name) {
   return has_form(name, "step-", "") || has_form(name, ".tmp-step-", "") || has_form(name, ".old-step-", "");
 }
 
+/// events.out.tfevents.SECONDS.muster.NUMBER; another program's event files are not ours to remove.
+bool is_event_file(const std::string& name) {
+  const std::size_t last = name.rfind('.');
+  return last != std::string::npos && is_number(name.substr(last + 1)) &&
+         has_form(name.substr(0, last), "events.out.tfevents.", ".muster");
+}
+
 bool is_crash_file(const std::string& name) {
   return has_form(name, "rank-", ".json") || has_form(name, "rank-", ".json.tmp");
 }
@@ -45,6 +48,7 @@ std::vector<fs::path> own_entries(const fs::path& directory) {
   for (const char* name : {"config.yaml", "log.txt", "metrics.jsonl", "record.jsonl", "config.yaml.tmp",
                            "metrics.jsonl.tmp", "record.jsonl.tmp"})
     if (fs::exists(fs::symlink_status(directory / name))) found.push_back(directory / name);
+  find_in(directory, is_event_file, found);
   find_in(directory / "checkpoints", is_checkpoint, found);
   find_in(directory / "errors", is_crash_file, found);
   return found;
@@ -57,28 +61,26 @@ void clear(const fs::path& directory, const std::vector<fs::path>& entries) {
     if (fs::is_directory(fs::symlink_status(directory / name))) fs::remove(directory / name, not_empty);
 }
 
-/// One process at a time trains in a directory. The lock ends with the process, however it ends.
-void lock(const fs::path& directory) {
-  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // told by whatever needs the directory next
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;  // some file systems have no locks
-  ::close(descriptor);
-  fail(ExitCode::usage, "another muster is training in {}; wait for it, end it, or set another run.name",
-       directory.string());
+/// One process at a time trains in a directory; where the file system has no locks, that is the user's affair.
+FileLock lock(const fs::path& directory) {
+  FileLock lock(directory);
+  if (lock.state() == FileLock::State::busy)
+    fail(ExitCode::usage, "another muster is training in {}; wait for it, end it, or set another run.name",
+         directory.string());
+  return lock;
 }
 
-RunStart open_existing(const fs::path& directory, bool is_forced) {
+void make_way(const fs::path& directory, bool is_forced) {
   const auto entries = own_entries(directory);
   if (!entries.empty() && !is_forced)
     fail(ExitCode::usage, "{} holds a run already; continue it with --resume, replace it with --force, or set run.name",
          directory.string());
   if (!entries.empty()) clear(directory, entries);
-  return RunStart::fresh;
 }
 
 }  // namespace
 
-RunStart open_run_directory(const fs::path& directory, bool is_resumed, bool is_forced) {
+OpenRun open_run_directory(const fs::path& directory, bool is_resumed, bool is_forced) {
   if (is_resumed && is_forced) fail(ExitCode::usage, "--resume and --force exclude each other");
   std::error_code error;
   if (fs::exists(directory, error) && !fs::is_directory(directory, error))
@@ -86,14 +88,14 @@ RunStart open_run_directory(const fs::path& directory, bool is_resumed, bool is_
   if (is_resumed) {
     if (!fs::is_directory(directory, error))
       fail(ExitCode::usage, "--resume: there is no run in {}; start without --resume", directory.string());
-    lock(directory);
-    return RunStart::resumed;
+    return {RunStart::resumed, lock(directory)};
   }
   try {
     if (directory.has_parent_path()) fs::create_directories(directory.parent_path());
     const bool is_new = fs::create_directory(directory);
-    lock(directory);
-    return is_new ? RunStart::fresh : open_existing(directory, is_forced);
+    OpenRun run{RunStart::fresh, lock(directory)};
+    if (!is_new) make_way(directory, is_forced);
+    return run;
   } catch (const fs::filesystem_error& failure) {
     fail(ExitCode::checkpoint,
          "cannot prepare the run directory {}: {}; set run.directory to a place where you may write",

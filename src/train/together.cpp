@@ -25,7 +25,8 @@ void together(comm::Communicator& world, const std::string& what, const std::fun
   const bool is_alike = std::all_of(reports.begin(), reports.end(), [&](const std::string& r) { return r == *failed; });
   const std::string text = failed->substr(space + 1);
   if (is_alike) throw AgreedError(agreed, text);
-  throw AgreedError(agreed, fmt::format("rank {}: {}", failed - reports.begin(), text));
+  throw AgreedError(
+      agreed, fmt::format("rank {}: {}", world.world_rank(static_cast<int>(failed - reports.begin())).value, text));
 }
 
 }  // namespace muster::train

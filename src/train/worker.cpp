@@ -183,12 +183,15 @@ void Worker::become(int replicas, int replica) {
 }
 
 /// A lease: its batches are ordered at once, so that the next is read while one is computed. Those that are left when
-/// the lease turns out to be void are thrown away.
+/// the lease turns out to be void, or the run ends, are thrown away.
 void Worker::train(const Range& batches) {
   become(1, 0);
   for (std::int64_t step = batches.begin; step < batches.end; ++step) order(step);
   if (job_.has_local_steps()) return train_locally(batches);
-  for (std::int64_t step = batches.begin; step < batches.end; ++step) compute(share_of(step), step, -1);
+  for (std::int64_t step = batches.begin; step < batches.end; ++step) {
+    compute(share_of(step), step, -1);
+    if (client_->is_run_stopping()) return;
+  }
 }
 
 /// Push by push; no push is of two epochs.
@@ -200,6 +203,7 @@ void Worker::train_locally(const Range& batches) {
     group.end = std::min({group.begin + job_.config().parallel.push_every, batches.end,
                           data_.first_step_of_epoch(group.begin) + data_.steps_per_epoch});
     push_change(group);
+    if (client_->is_run_stopping()) return;
   }
 }
 
@@ -297,7 +301,10 @@ void Worker::evaluate() {
   if (!replica_) become(1, 0);
   client_->pull_snapshot(replica_->store->weights(), running_);
   set_running(*replica_->store, running_);
-  const EvalResult result = evaluator_->run(false, [this] { client_->beat(); });
+  const EvalResult result = evaluator_->run(false, [this] {
+    client_->beat();
+    return client_->is_run_stopping();
+  });
   parallel::CommitFacts facts;
   facts.rows = result.is_stopped ? 0 : result.samples;
   facts.loss_units = result.loss_units;

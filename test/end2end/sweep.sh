@@ -35,7 +35,7 @@ held_in_the_middle_() {
     kill -CONT "${held[@]}"
     sleep 0.01
   done
-  fail_case "the sweep $1 was never in its middle (${held[*]}; $(ls -d "$1"/* "$1"/trial-*/* | xargs))"
+  fail_case "the sweep $1 was never in its middle (${held[*]}; $(find "$1" -maxdepth 2 -printf '%p '))"
 }
 is_in_the_middle_() {
   [ "$(find "$1" -name result.json 2>/dev/null | wc -l)" -ge "$2" ] || return
@@ -207,8 +207,158 @@ expect_contains 'is varied by the sweep'
 expect_no_file runs
 expect_no_file uneven
 
-case_ 'a metric that is not there: the trial fails and says what there is'
-ranks_ 1 "$MUSTER" sweep bad.yaml --set run.directory=metric --set sweep.metric=test.los --set sweep.keys='{optimizer.lr: [0.01]}'
+case_ 'values from outside that a varied key would override are refused'
+MUSTER_OPTIMIZER_LR=0.5 run_ "$MUSTER" sweep bad.yaml --set run.directory=outside
+expect_exit 2
+expect_contains 'environment MUSTER_OPTIMIZER_LR: optimizer.lr: is varied by the sweep'
+expect_no_file outside
+
+case_ 'a metric that training will not write is refused before it'
+ranks_ 2 "$MUSTER" sweep grid.yaml --set run.directory=metric --set sweep.metric=test.los
 expect_exit 2
 expect_contains "did you mean 'test.loss'"
+run_ "$MUSTER" sweep bad.yaml --set run.directory=metric --set data.synthetic.test_samples=0
+expect_exit 2
+expect_contains "sweep.metric: 'test.loss' needs data.test"
+expect_no_file metric
+# what is said to be there is what a run writes
+names_() { python3 - "$1" <<'EOP'
+import json, sys
+names = set()
+for line in open(sys.argv[1]):
+    line = json.loads(line)
+    names |= {("test." if "split" in line else "") + k for k, v in line.items() if not isinstance(v, str)}
+print(*sorted(names))
+EOP
+}
+said_() { grep -m 1 -oE 'there are .*' <<<"$output" | sed 's/there are //; s/,//g' | tr ' ' '\n' | LC_ALL=C sort | xargs; }
+ranks_ 2 "$MUSTER" sweep grid.yaml --set run.directory=metric --set sweep.metric=x
+expect_equal "$(said_)" "$(names_ grid/trial-0000/metrics.jsonl)"
+ranks_ 2 "$MUSTER" sweep servers.yaml --set run.directory=metric --set sweep.metric=x --set parallel.strategy=parameter_server \
+  --set parallel.staleness=0 --set parallel.servers=1
+expect_equal "$(said_)" "$(names_ servers/trial-0000/metrics.jsonl)"
+
+case_ 'another metric ranks trials that are over; nothing is trained again'
+find grid/trial-* -type f -exec touch -d '2001-01-01' {} +
+ranks_ 2 "$MUSTER" sweep grid.yaml --set run.directory="$PWD/grid" --set sweep.metric=accuracy
+expect_exit 0
+expect_contains '8 of them finished'
+for t in 0 5; do
+  expected=$(grep -v '"split"' "grid/trial-000$t/metrics.jsonl" | tail -n 1 | sed -E 's/.*"accuracy":([^,}]*).*/\1/')
+  expect_equal "$(column_ grid/trials.csv accuracy | sed -n "$((t + 1))p")" "$expected" "trial $t"
+done
+expect_equal "$(awk 'NR > 1 {print $3}' grid/ranking.txt)" "$(awk 'NR > 1 {print $3}' grid/ranking.txt | sort -g -r)"
+expect_equal "$(find grid/trial-* -type f ! -name claim -newermt 2002-01-01)" '' 'files of trials written again'
+
+case_ 'more trials than before: only these are run'
+find random -name result.json -exec touch -d '2001-01-01' {} +
+ranks_ 2 "$MUSTER" sweep random.yaml --set run.directory="$PWD/random" --set sweep.trials=8
+expect_exit 0
+expect_contains '8 trials by random, 6 of them finished'
+expect_contains '8 trials done'
+expect_equal "$(find random -name result.json -newermt 2002-01-01 | wc -l)" 2 'results written'
+expect_equal "$(head -n 7 random/trials.csv | cut -d, -f 1-4,6-)" "$(cut -d, -f 1-4,6- again/trials.csv)"
+run_ "$MUSTER" sweep random.yaml --set run.directory=random --set sweep.seed=6
+expect_exit 2
+expect_contains 'holds another sweep'
+
+case_ 'many trials in one process: no descriptor is kept'
+sweep_ many "  method: random
+  trials: 100
+  keys: {optimizer.lr: {from: 0.001, to: 0.1}}"
+run_ bash -c 'ulimit -n 64 && exec "$@"' many "$MUSTER" sweep many.yaml --set run.directory=many --set run.steps=1
+expect_exit 0
+expect_contains '100 trials done, 0 failed'
+
+case_ 'a result that one group cannot write: the others go on, its code at the end, no hang'
+sweep_ unwritable '  ranks_per_trial: 2
+  keys: {optimizer.lr: [0.01, 0.02, 0.03, 0.04]}'
+mkdir -p unwritable/trial-0001/result-0.json.tmp
+ranks_ 4 "$MUSTER" sweep unwritable.yaml --set run.directory=unwritable
+expect_exit 8
+expect_contains 'cannot create unwritable/trial-0001/result-0.json.tmp'
+expect_contains '3 trials done, 0 failed, 1 unfinished: start the sweep again'
+rmdir unwritable/trial-0001/result-0.json.tmp
+ranks_ 4 "$MUSTER" sweep unwritable.yaml --set run.directory=unwritable
+expect_exit 0
+expect_contains '4 trials done, 0 failed'
+
+case_ 'a damaged result: named, with the mend, by all ranks alike'
+echo '{"state": "do' >unwritable/trial-0002/result.json
+ranks_ 2 "$MUSTER" sweep unwritable.yaml --set run.directory=unwritable
+expect_exit 8
+expect_contains 'unwritable/trial-0002/result.json: expected the result of a trial'
+expect_contains 'delete it to run the trial again'
+expect_lacks 'MPI_ABORT'
+
+case_ 'a rank that fails alone in a group: the job ends, the trial counts as failed, the next job runs the others'
+/usr/bin/python3 - <<'EOP'
+import h5py, numpy as np
+images, labels = np.ones((40, 8), "f4"), (np.arange(40) % 3).astype("i4")
+for name, bad in [("good", []), ("one", [15]), ("both", [5, 15])]:
+    with h5py.File(name + ".h5", "w") as f:
+        f["images"], f["labels"] = images, labels
+        for sample in bad: f["images"][sample, 0] = np.nan
+EOP
+sweep_ lone '  ranks_per_trial: 2
+  metric: loss
+  keys: {data.train: [{file: one.h5}, {file: both.h5}, {file: good.h5}]}'
+lone=(--set run.directory=lone --set data.synthetic=null --set data.shuffle=none)
+for trial in 0 1; do
+  ranks_ 2 "$MUSTER" sweep lone.yaml "${lone[@]}"
+  expect_exit 3
+  expect_contains 'sample 15 holds nan'
+  expect_true grep -q '"code":3,"message":".*holds nan' lone/trial-000$trial/result.json
+done
+ranks_ 2 "$MUSTER" sweep lone.yaml "${lone[@]}"
+expect_exit 0
+expect_contains '2 of them finished'
+expect_contains '1 trials done, 2 failed, 0'
+mkdir -p unrecorded/trial-0000/result-1.json.tmp
+ranks_ 2 "$MUSTER" sweep lone.yaml "${lone[@]}" --set run.directory=unrecorded
+expect_exit 3
+expect_contains 'sample 15 holds nan'
+expect_contains 'the failure of trial 0 is not recorded: cannot create unrecorded/trial-0000/result-1.json.tmp'
+
+case_ 'touch RUN/trial-N/stop ends a trial where it is; a trial that another job had is looked at again when all else is done'
+sweep_ held '  metric: loss
+  keys: {optimizer.lr: [0.01, 0.02, 0.03]}'
+mkdir -p held/trial-0000
+flock --no-fork held/trial-0000/claim sleep 600 &
+holder=$!
+for _ in $(seq 200); do flock -n held/trial-0000/claim true || break; sleep 0.05; done
+halt_() { # TRIAL: once it trains
+  for _ in $(seq 2000); do [ -s "held/trial-000$1/metrics.jsonl" ] && break; sleep 0.02; done
+  touch "held/trial-000$1/stop"
+}
+{
+  for _ in $(seq 2000); do [ -s held/trial-0001/metrics.jsonl ] && break; sleep 0.02; done
+  kill $holder
+  for _ in $(seq 200); do flock -n held/trial-0000/claim true && break; sleep 0.05; done
+  for trial in 1 2 0; do halt_ $trial; done
+} &
+run_ "$MUSTER" sweep held.yaml --set run.directory=held --set run.steps=4000000 --set 'checkpoint.every=4000000 steps' \
+  --set eval.every=never
+wait
+expect_exit 0
+expect_contains '3 trials done, 0 failed, 0'
+expect_equal "$(grep -oE 'trial +[0-9]+ +starts' <<<"$output" | awk '{print $2}' | xargs)" '1 2 0' 'order'
+expect_equal "$(column_ held/trials.csv step | awk '$1 >= 4000000')" '' 'trials that were not ended'
+
+case_ 'the account waits for another job longer than ranks may wait for each other in a trial'
+sweep_ waiting '  metric: loss
+  keys: {optimizer.lr: [0.01, 0.02]}'
+{
+  for _ in $(seq 2000); do [ -s waiting/trial-0000/metrics.jsonl ] && [ -s waiting/trial-0001/metrics.jsonl ] && break; sleep 0.02; done
+  exec 9>>waiting/claim
+  flock 9
+  touch waiting/trial-000{0,1}/stop
+  for _ in $(seq 2000); do [ "$(find waiting -name result.json | wc -l)" -eq 2 ] && break; sleep 0.02; done
+  sleep 2.5
+} &
+ranks_ 2 "$MUSTER" sweep waiting.yaml --set run.directory=waiting --set run.steps=4000000 --set run.deadline_s=1 \
+  --set 'checkpoint.every=4000000 steps' --set eval.every=never
+wait
+expect_exit 0
+expect_contains '2 trials done, 0 failed, 0'
 finish

@@ -20,17 +20,20 @@ eval: {every: 500 steps}
 log: {every: 20 steps}
 EOC
 
+gone=0
 for i in $(seq "$kills"); do
-  workers=$((2 + RANDOM % 3)) victim=$((1 + RANDOM % workers)) staleness=$((RANDOM % 3 * 2)) moment=$((RANDOM % 1000))
-  steps=$((staleness == 0 ? 500 : 3000))  # lock-step waits for the deadline of the one that is gone
-  case_ "kill $i: worker $((victim - 1)) of $workers, $moment ms after the first lines, staleness $staleness"
+  workers=$((2 + RANDOM % 3)) victim=$((1 + RANDOM % workers)) staleness=$((RANDOM % 3 * 2)) share=$((RANDOM % 50))
+  steps=$((staleness == 0 ? 600 : 4000))  # lock-step waits for the deadline of the one that is gone
+  moment=$((steps * share / 100))
+  case_ "kill $i: worker $((victim - 1)) of $workers after step $moment of $steps, staleness $staleness"
   bash "$MUSTER_SOURCE/jobs/mpirun/muster-run" -n $((workers + 1)) -- train kills.yaml --force --set run.directory="$PWD/run" \
     --set parallel.staleness="$staleness" --set run.steps="$steps" >log 2>&1 &
   job=$!
-  for _ in $(seq 600); do grep -q '^step' log && break; sleep 0.05; done
-  sleep "$(printf '0.%03d' "$moment")"
-  process=$(rank_of "$PWD/run" "$victim")
-  [ -n "$process" ] && kill -KILL "$process"
+  process=''
+  for _ in $(seq 600); do process=$(rank_of "$PWD/run" "$victim"); [ -n "$process" ] && break; sleep 0.02; done
+  for _ in $(seq 6000); do [ "$(sed -nE 's/^step +([0-9]+).*/\1/p' log | tail -n 1)0" -ge "${moment}0" ] && break; sleep 0.01; done
+  expect_true kill -KILL "$process"
+  if grep -q '^done' log; then fail_case 'the run was over before the kill'; fi
   end=$((SECONDS + LIMIT_S))
   while kill -0 "$job" 2>/dev/null && [ "$SECONDS" -lt "$end" ]; do sleep 0.05; done
   if kill -0 "$job" 2>/dev/null; then fail_case 'it hangs'; kill -KILL "$job"; fi
@@ -39,6 +42,12 @@ for i in $(seq "$kills"); do
   output=$(cat log)
   expect_contains "done        $steps steps"
   expect_match "^test +step $steps "
+  expect_lacks 'error'
+  expect_true test ! -e run/errors
+  if [[ $output == *"worker $((victim - 1)) (rank $victim "*"is gone"* ]]; then gone=$((gone + 1)); fi
   rm -rf run
 done
+
+case_ 'those that were killed were missed'
+expect_equal "$gone" "$kills" 'runs that told of it'
 finish

@@ -113,13 +113,18 @@ ranks_ 2 "$MUSTER" train ps.yaml --set run.directory=stopped --resume --set run.
 expect_exit 0
 expect_contains "done        $((step + 100)) steps"
 
-case_ 'the last worker gone: code 6'
-start_ last 2 --set run.steps=1000000
+case_ 'the last worker gone: code 6, what the servers hold is saved, and the run goes on from there'
+start_ last 2 --set run.steps=1000000 --set checkpoint.every=never --set eval.every=never
 victim=$(rank_of last 1)
 [ -n "$victim" ] && kill -KILL "$victim"
 await_
 expect_exit 6
 expect_contains 'lost the last worker'
+step=$(sed -nE 's/.*the state of step ([0-9]+) is saved.*/\1/p' log)
+expect_file "last/checkpoints/step-$(printf %08d "$step")/manifest.json"
+ranks_ 2 "$MUSTER" train ps.yaml --set run.directory=last --resume --set run.steps=$((step + 100))
+expect_exit 0
+expect_contains "resumed at step $step"
 
 case_ 'lock-step: killed and paused workers, another share for everybody, and the bytes of an undisturbed run'
 lock_step="--set run.reproducible=bitwise --set parallel.staleness=0 --set run.steps=3000 --set checkpoint.every=never --set eval.every=never"

@@ -15,9 +15,10 @@
 namespace muster::train {
 
 /// Collective. Runs every trial that has no result yet, goes on from the checkpoints of those that were interrupted,
-/// and writes SWEEP/trials.csv and SWEEP/ranking.txt. A trial that fails is recorded and the others go on. Returns
-/// requeue when a signal or the wall time stopped it, done when at least one trial succeeded, else the code of the
-/// first failure. Throws AgreedError.
+/// and writes SWEEP/trials.csv and SWEEP/ranking.txt. A trial that fails is recorded and the others go on. Returns the
+/// code of what a group failed at apart from its trial (a result that cannot be written), once the others are through;
+/// requeue when a signal or the wall time stopped the sweep; done when at least one trial succeeded; else the code of
+/// the first failure. Throws AgreedError.
 ExitCode sweep(comm::Session& session, const config::Sweep& plan);
 
 }  // namespace muster::train

@@ -17,8 +17,8 @@ class AgreedError : public Error {
 };
 
 /// Runs `action` on every rank. If any rank's throws an Error, all ranks throw an AgreedError: rank 0 the message (of
-/// the lowest failing rank, prefixed with its number unless all failed alike), the others an AgreedError of the same
-/// code with an empty message, which main does not print.
+/// the lowest failing rank, prefixed with its number in the job unless all failed alike), the others an AgreedError of
+/// the same code with an empty message, which main does not print.
 void together(comm::Communicator& world, const std::string& what, const std::function<void()>& action);
 
 }  // namespace muster::train

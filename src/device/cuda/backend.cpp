@@ -73,9 +73,10 @@ class CudaBackend : public Backend {
   std::string describe() const override {
     int runtime = 0;
     CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
-    return fmt::format("cuda ({}, {}, CUDA {}.{}, cuBLASLt {})", properties_.name,
+    const auto cudnn = cudnnGetVersion();
+    return fmt::format("cuda ({}, {}, CUDA {}.{}, cuBLASLt {}, cuDNN {}.{}.{})", properties_.name,
                        human_bytes(properties_.totalGlobalMem), runtime / 1000, runtime / 10 % 100,
-                       cublasLtGetVersion());
+                       cublasLtGetVersion(), cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
   }
 
   std::string why_unsupported(const OpRequest& request) const override {

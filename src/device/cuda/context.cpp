@@ -1,6 +1,7 @@
 #include "device/cuda/context.hpp"
 
 #include "device/cuda/check.hpp"
+#include "device/cuda/conv_plans.hpp"
 
 #include <muster/base/text.hpp>
 
@@ -32,7 +33,7 @@ PinnedMemory allocate_pinned(std::size_t bytes) {
   return PinnedMemory(memory);
 }
 
-Context::Context() {
+Context::Context() : conv_plans_(std::make_unique<ConvPlans>(*this)) {
   cudaStream_t stream = nullptr;
   CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   stream_.reset(stream);
@@ -46,6 +47,18 @@ Context::Context() {
     CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     staging.is_free.reset(event);
   }
+}
+
+Context::~Context() = default;
+
+cudnnHandle_t Context::cudnn() {
+  if (!cudnn_) {
+    cudnnHandle_t made = nullptr;
+    check_cudnn(cudnnCreate(&made), "cudnnCreate");
+    cudnn_.reset(made);
+    check_cudnn(cudnnSetStream(made, stream()), "cudnnSetStream");
+  }
+  return cudnn_.get();
 }
 
 void Context::copy_in(void* destination, const void* host, std::size_t bytes) {

@@ -1,6 +1,9 @@
-// What all ops of one backend share: the stream on which everything runs in order, cuBLASLt's handle with its
-// workspace, and the pinned memory through which bytes come in and go out. Owned by the backend, used by one thread.
+// What all ops of one backend share: the stream on which everything runs in order, the handles of cuBLASLt
+// and cuDNN with their workspace, and the pinned memory through which bytes come in and go out. Owned by the backend,
+// used by one thread.
 #pragma once
+
+#include "device/cuda/cudnn.hpp"
 
 #include <muster/base/handle.hpp>
 
@@ -9,6 +12,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 
 namespace muster::device::cuda {
 
@@ -48,13 +52,19 @@ using Cublas = UniqueHandle<CublasTraits>;
 DeviceMemory allocate_device(std::size_t bytes);
 PinnedMemory allocate_pinned(std::size_t bytes);
 
+class ConvPlans;
+
 class Context {
  public:
   /// On the device that is current in this thread.
   Context();
+  ~Context();
 
   cudaStream_t stream() const { return stream_.get(); }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
+  /// cuDNN's handle on the stream; made when first asked for, since its libraries take a while to load.
+  cudnnHandle_t cudnn();
+  ConvPlans& conv_plans() { return *conv_plans_; }
   void* workspace() const { return workspace_.get(); }
   /// What Hopper's matrix kernels want; older cards take less.
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
@@ -78,6 +88,8 @@ class Context {
 
   Stream stream_;
   Cublas cublas_;
+  Cudnn cudnn_;
+  std::unique_ptr<ConvPlans> conv_plans_;
   DeviceMemory workspace_;
   std::array<Staging, 2> staging_;
   std::size_t turn_ = 0;

@@ -73,6 +73,13 @@ __global__ void weight_kernel(const float* x, const float* dy, float* weight_gra
   }
 }
 
+__global__ void finish_kernel(float* y, const float* bias, bool has_relu, ConvShape s, std::int64_t count) {
+  for (std::int64_t i = first_element(); i < count; i += all_threads()) {
+    const float sum = bias == nullptr ? y[i] : y[i] + bias[i / (s.oh * s.ow) % s.filters];
+    y[i] = has_relu && sum <= 0.0f ? 0.0f : sum;
+  }
+}
+
 __global__ void bias_kernel(const float* dy, float* bias_grad, ConvShape s) {
   GPU_SHARED(float, room, block_threads);
   const std::int64_t image = s.oh * s.ow;
@@ -103,13 +110,23 @@ cudaError_t convolve_input_gradient(const float* dy, const float* weight, float*
   return cudaGetLastError();
 }
 
-cudaError_t convolve_param_gradient(const float* x, const float* dy, float* weight_grad, float* bias_grad,
-                                    ConvShape shape, cudaStream_t stream) {
+cudaError_t convolve_weight_gradient(const float* x, const float* dy, float* weight_grad, ConvShape shape,
+                                     cudaStream_t stream) {
   const std::int64_t weights = shape.filters * (shape.c / shape.groups) * shape.kernel_h * shape.kernel_w;
   if (weights == 0) return cudaSuccess;
   GPU_LAUNCH(weight_kernel, grid_of_rows(weights), block_threads, stream, x, dy, weight_grad, shape, weights);
-  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess || bias_grad == nullptr) return status;
+  return cudaGetLastError();
+}
+
+cudaError_t convolve_bias_gradient(const float* dy, float* bias_grad, ConvShape shape, cudaStream_t stream) {
   GPU_LAUNCH(bias_kernel, grid_of_rows(shape.filters), block_threads, stream, dy, bias_grad, shape);
+  return cudaGetLastError();
+}
+
+cudaError_t finish_convolution(float* y, const float* bias, bool has_relu, ConvShape shape, cudaStream_t stream) {
+  const std::int64_t count = shape.n * shape.filters * shape.oh * shape.ow;
+  if (count == 0 || (bias == nullptr && !has_relu)) return cudaSuccess;
+  GPU_LAUNCH(finish_kernel, grid_of(count), block_threads, stream, y, bias, has_relu, shape, count);
   return cudaGetLastError();
 }
 

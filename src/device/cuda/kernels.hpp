@@ -67,15 +67,18 @@ cudaError_t rms_norm_gradient(const float* x, const float* gamma, const float* i
 struct ConvShape {
   std::int64_t n, c, h, w, filters, oh, ow, groups;
   std::int64_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, top, left;
+  auto operator<=>(const ConvShape&) const = default;
 };
 /// bias: null without
 cudaError_t convolve(const float* x, const float* weight, const float* bias, float* y, bool has_relu, ConvShape shape,
                      cudaStream_t stream);
 cudaError_t convolve_input_gradient(const float* dy, const float* weight, float* dx, ConvShape shape,
                                     cudaStream_t stream);
-/// bias_grad: null without
-cudaError_t convolve_param_gradient(const float* x, const float* dy, float* weight_grad, float* bias_grad,
-                                    ConvShape shape, cudaStream_t stream);
+cudaError_t convolve_weight_gradient(const float* x, const float* dy, float* weight_grad, ConvShape shape,
+                                     cudaStream_t stream);
+cudaError_t convolve_bias_gradient(const float* dy, float* bias_grad, ConvShape shape, cudaStream_t stream);
+/// y += bias per filter (null: none), then relu.
+cudaError_t finish_convolution(float* y, const float* bias, bool has_relu, ConvShape shape, cudaStream_t stream);
 
 // ---- pool2d.cu: images [planes, h, w] -> [planes, oh, ow], windows as in Pool2dSpec
 struct PoolShape {

@@ -58,7 +58,8 @@ struct Order {
   std::uint64_t handled;        ///< last commit that was decided on ...
   std::uint64_t accepted;       ///< ... and last that was accepted
   std::uint64_t running_round;  ///< ... which is given up when this word has another value
-  std::uint64_t unused[4];
+  std::uint64_t is_stopping;    ///< the run ends: what is not begun is left
+  std::uint64_t unused[3];
 };
 static_assert(sizeof(Order) == 2 * line_bytes);
 
@@ -88,7 +89,8 @@ struct Report {
   std::uint64_t generation;
   std::uint64_t wants_stop;  ///< a signal came
   std::uint64_t result_of;   ///< number of the evaluate order that `result` belongs to
-  std::uint64_t unused[2];
+  std::uint64_t has_left;    ///< it was told to leave, and does nothing more
+  std::uint64_t unused[1];
   Commit commit[slots_per_worker];
   Commit result;
 };

@@ -75,8 +75,9 @@ struct ServerClient::Impl {
     return order_word(offsetof(Order, generation)) != generation ||
            (round != 0 && order_word(offsetof(Order, running_round)) != round);
   }
+  bool is_told_to_leave() { return order_word(offsetof(Order, kind)) == static_cast<std::uint64_t>(TaskKind::leave); }
   void check_task() {
-    if (is_void() || ending() != Ending::none) throw VoidTask();
+    if (is_void() || is_told_to_leave()) throw VoidTask();
   }
   void adopt_generation() {
     generation = order_word(offsetof(Order, generation));
@@ -107,9 +108,9 @@ struct ServerClient::Impl {
   std::vector<int> members;  // of the round, asked for when first needed
   std::uint64_t calls = 0;   // exchanges of statistics in the round
   bool has_slot = false;     // for the next commit
-  double last_beat_s = 0;
+  double last_beat_s = 0, last_look_s = 0;
   Silence coordinator;  // in the wait at hand
-  bool has_told_stop = false;
+  bool has_told_stop = false, is_stopping = false;
 };
 
 /// Calls body(values of the model, offset in the shard) for the parameters and the running values of a shard.
@@ -360,8 +361,17 @@ void ServerClient::report_result(const CommitFacts& facts) {
 }
 
 void ServerClient::beat() { impl_->beat(); }
+bool ServerClient::is_run_stopping() {
+  Impl& my = *impl_;
+  if (!my.is_stopping && now_s() - my.last_look_s > my.options.beat_interval_s) {
+    my.last_look_s = now_s();
+    my.is_stopping = my.order_word(offsetof(Order, is_stopping)) != 0;
+  }
+  return my.is_stopping;
+}
 bool ServerClient::ends_clean() {
   Impl& my = *impl_;
+  my.put(offsetof(Report, has_left), 1);
   my.wait_until([&] { return my.ending() != Ending::none; });
   return my.ending() == Ending::clean;
 }

@@ -7,6 +7,7 @@
 #include <muster/base/check.hpp>
 #include <muster/base/clock.hpp>
 #include <muster/base/error.hpp>
+#include <muster/base/pause.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -49,7 +50,9 @@ struct Coordinator::Impl {
   void watch_servers();
   void watch(int w);
   void lose(int w, double silent_s);
-  bool recruit_spare();
+  void fill_places();
+  bool is_deserted() const;
+  bool have_all_left();
   void take_commits(int w);
   void decide(int w, std::uint64_t number);
   void log_update(const Update& update, std::int64_t batches);
@@ -73,6 +76,7 @@ struct Coordinator::Impl {
   std::vector<Applied> applied;
   std::vector<Attendance> attendance;
   std::optional<Evaluated> evaluated;
+  int open_places = 0;  // of workers that are gone, while no spare could take them
   bool is_granting = true, wants_stop = false;
   bool wants_snapshot = false, wants_evaluation = false;
   std::uint64_t sum_entry = 0;       // of the log: the sum of the complete round; 0: not asked for
@@ -98,7 +102,9 @@ void Coordinator::Impl::watch(int w) {
   if (m.is_gone && silent_s == 0 && desk.word(w, offsetof(Report, generation)) == m.generation) {
     m.is_gone = false;
     attendance.push_back({w, true, 0});
-    if (!m.is_spare) book.join(w);
+    if (m.is_spare) return fill_places();
+    open_places = std::max(0, open_places - 1);
+    book.join(w);
   } else if (!m.is_gone && silent_s > options.deadline_s) {
     lose(w, silent_s);
   }
@@ -111,24 +117,34 @@ void Coordinator::Impl::lose(int w, double silent_s) {
   ++m.generation;
   if (m.is_evaluating) wants_evaluation = true;  // for somebody else
   m.is_evaluating = false;
-  const bool was_working = book.is_live(w);
   book.lose(w);
   desk.write_standing(w);
   round.lose(w);
   attendance.push_back({w, false, silent_s});
-  if (was_working) recruit_spare();
+  if (m.is_spare) return;
+  ++open_places;
+  fill_places();
 }
 
-/// A waiting spare takes the place of one that is gone.
-bool Coordinator::Impl::recruit_spare() {
-  for (int w = 0; w < roles.workers; ++w) {
+/// Waiting spares take the places of those that are gone.
+void Coordinator::Impl::fill_places() {
+  for (int w = 0; w < roles.workers && open_places > 0; ++w) {
     Member& m = desk.member(w);
     if (!m.is_spare || m.is_gone) continue;
     m.is_spare = false;
     book.join(w);
-    return true;
+    --open_places;
   }
-  return false;
+}
+
+bool Coordinator::Impl::have_all_left() {
+  for (int w = 0; w < roles.workers; ++w)
+    if (!desk.member(w).is_gone && desk.word(w, offsetof(Report, has_left)) == 0) return false;
+  return true;
+}
+
+bool Coordinator::Impl::is_deserted() const {
+  return std::ranges::none_of(desk.members(), [](const Member& m) { return m.takes_part(); });
 }
 
 void Coordinator::Impl::take_commits(int w) {
@@ -248,7 +264,13 @@ void Coordinator::Impl::take_result(int w) {
 
 void Coordinator::Impl::give_order(int w) {
   Member& m = desk.member(w);
-  if (!m.takes_part() || book.has_lease(w) || !desk.is_asking(w)) return;
+  if (!m.takes_part() || !desk.is_asking(w)) return;
+  if (book.has_lease(w)) {
+    // A worker that asks again at a stop has left the rest of its lease.
+    if (is_granting || m.handled < desk.word(w, offsetof(Report, commits))) return;
+    book.lose(w);
+    book.join(w);
+  }
   Order order{};
   if (wants_evaluation) {
     wants_evaluation = false;
@@ -289,9 +311,10 @@ void Coordinator::poll() {
   }
   my.complete_round();
   if (my.is_granting && my.is_lock_step()) my.round.start_if_all_ask(my.server.version());
-  if (live() == 0)
-    fail(ExitCode::comm, "lost the last worker: all {} are silent (parallel.heartbeat_deadline_s: {:g})",
-         my.roles.workers, my.options.deadline_s);
+  if (my.wants_evaluation && my.is_deserted()) {  // nobody will
+    my.wants_evaluation = false;
+    my.evaluated = Evaluated{.steps = my.snapshot->steps()};
+  }
 }
 
 const std::vector<Applied>& Coordinator::applied() const { return impl_->applied; }
@@ -319,7 +342,11 @@ void Coordinator::evaluate_snapshot() {
   impl_->wants_evaluation = true;
 }
 
-void Coordinator::stop_granting() { impl_->is_granting = false; }
+void Coordinator::stop_granting() {
+  impl_->is_granting = false;
+  impl_->desk.write_stopping();
+}
+bool Coordinator::is_deserted() const { return impl_->is_deserted(); }
 bool Coordinator::wants_stop() const { return impl_->wants_stop; }
 bool Coordinator::is_idle() const {
   for (int w = 0; w < impl_->roles.workers; ++w)
@@ -335,9 +362,17 @@ int Coordinator::lost() const { return impl_->roles.workers - live(); }
 
 void Coordinator::end() {
   Impl& my = *impl_;
-  const Ending ending = lost() == 0 ? Ending::clean : Ending::ranks_lost;
+  my.desk.write_stopping();
   for (int w = 0; w < my.roles.workers; ++w) my.desk.tell_to_leave(w);
-  my.desk.write_ending(ending);
+  // A worker may have died a moment ago: only those that answer can come to a collective end.
+  const Stopwatch waiting;
+  while (!my.have_all_left()) {
+    my.window.progress();
+    my.desk.write_beat();
+    for (int w = 0; w < my.roles.workers; ++w) my.watch(w);
+    pass_time(waiting.elapsed_s());
+  }
+  my.desk.write_ending(lost() == 0 ? Ending::clean : Ending::ranks_lost);
 }
 
 }  // namespace muster::parallel

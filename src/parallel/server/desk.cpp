@@ -74,6 +74,10 @@ void Desk::write_running_round(std::uint64_t round) {
 }
 void Desk::write_member(int worker, std::uint64_t round) { window_.put_word(round, 0, board_.member(worker)); }
 
+void Desk::write_stopping() {
+  for (int w = 0; w < roles_.workers; ++w) put(w, offsetof(Order, is_stopping), 1);
+}
+
 void Desk::write_beat() { window_.put_word(window_.get_word(0, board_.beat()) + 1, 0, board_.beat()); }
 void Desk::write_ending(Ending ending) { window_.put_word(static_cast<std::uint64_t>(ending), 0, board_.ending()); }
 

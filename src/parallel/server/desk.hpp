@@ -57,6 +57,7 @@ class Desk {
   /// The round that is computed; 0: none.
   void write_running_round(std::uint64_t round);
   void write_member(int worker, std::uint64_t round);
+  void write_stopping();
   void write_beat();
   void write_ending(Ending ending);
 

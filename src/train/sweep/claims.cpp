@@ -4,35 +4,26 @@
 #include <muster/base/error.hpp>
 #include <muster/base/pause.hpp>
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-#include <cerrno>
-#include <cstring>
+#include <utility>
 
 namespace muster::train {
 
-Claim::~Claim() { ::close(descriptor_); }
-
-std::unique_ptr<Claim> try_claim(const std::filesystem::path& trial_directory) {
-  std::error_code error;
+std::optional<FileLock> try_claim(const std::filesystem::path& trial_directory) {
+  std::error_code error;  // told by the lock
   std::filesystem::create_directories(trial_directory, error);
   const std::filesystem::path file = trial_directory / "claim";
-  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0)
-    fail(ExitCode::checkpoint, "cannot open {}: {}; set run.directory to a place where you may write", file.string(),
-         std::strerror(errno));
-  auto claim = std::make_unique<Claim>(descriptor);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return claim;
-  if (errno == EWOULDBLOCK) return nullptr;
-  fail(ExitCode::checkpoint, "cannot lock {}: {}; a sweep needs a file system with locks (flock) in run.directory",
-       file.string(), std::strerror(errno));
+  FileLock lock(file);
+  if (lock.state() == FileLock::State::unknown)
+    fail(ExitCode::checkpoint, "cannot lock {}: a sweep needs a file system with locks (flock) in run.directory",
+         file.string());
+  if (lock.state() == FileLock::State::busy) return std::nullopt;
+  return lock;
 }
 
-std::unique_ptr<Claim> wait_for_claim(const std::filesystem::path& directory, double limit_s) {
+FileLock wait_for_claim(const std::filesystem::path& directory, double limit_s) {
   const Deadline deadline("lock", limit_s);
   while (!deadline.is_over()) {
-    if (auto claim = try_claim(directory)) return claim;
+    if (auto claim = try_claim(directory)) return *std::move(claim);
     pass_time(deadline.elapsed_s());
   }
   fail(ExitCode::checkpoint, "another process holds the lock on {} for {} s; is it stopped?",

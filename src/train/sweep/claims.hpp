@@ -2,27 +2,18 @@
 // and holds between all processes that share the file system, so jobs need not know of each other.
 #pragma once
 
+#include <muster/base/file_lock.hpp>
+
 #include <filesystem>
-#include <memory>
+#include <optional>
 
 namespace muster::train {
 
-class Claim {
- public:
-  explicit Claim(int descriptor) : descriptor_(descriptor) {}
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
-  ~Claim();
-
- private:
-  int descriptor_;
-};
-
-/// Null where another process has it. Makes the directory. Throws Error(checkpoint), also where the file system has no
-/// locks.
-std::unique_ptr<Claim> try_claim(const std::filesystem::path& trial_directory);
+/// Nothing where another process has it. Makes the directory. Throws Error(checkpoint), also where the file system has
+/// no locks.
+std::optional<FileLock> try_claim(const std::filesystem::path& trial_directory);
 
 /// The same, waiting for another process that holds it for moments only. Throws Error(checkpoint) after limit_s.
-std::unique_ptr<Claim> wait_for_claim(const std::filesystem::path& directory, double limit_s);
+FileLock wait_for_claim(const std::filesystem::path& directory, double limit_s);
 
 }  // namespace muster::train

@@ -1,9 +1,11 @@
 // The list of trials that a section `sweep` stands for, and what is refused.
 #include "unit/config/testing.hpp"
+#include "unit/message_of.hpp"
 
 #include <muster/config/sweep.hpp>
 
 #include <cmath>
+#include <cstdlib>
 
 namespace muster::config::testing {
 namespace {
@@ -77,6 +79,34 @@ TEST(Sweep, RandomDrawsStayAsTrialsAndKeysAreAdded) {
   for (int batch = 4; batch <= 9; ++batch) EXPECT_GT(batches[batch], 0) << batch;
   const Sweep other = sweep_of("  {method: random, trials: 20, seed: 8, keys: {" + interval + "}}\n");
   EXPECT_NE(other.values, few.values);
+}
+
+TEST(Sweep, RoundedDrawsStayInTheirInterval) {
+  const Sweep sweep = sweep_of(
+      "  {method: random, trials: 50, keys: {optimizer.lr: {from: 0.12345678, to: 0.12345681}, "
+      "optimizer.weight_decay: {from: 0.12345649, to: 0.123456495, scale: log}}}\n");
+  for (const Lines& values : sweep.values) {
+    EXPECT_GE(std::stod(values[0]), 0.12345678);  // 0.123457 when rounded: clamped to the end
+    EXPECT_LE(std::stod(values[0]), 0.12345681);
+    EXPECT_GE(std::stod(values[1]), 0.12345649);  // 0.123456 when rounded: clamped to the start
+    EXPECT_LE(std::stod(values[1]), 0.123456495);
+  }
+}
+
+TEST(Sweep, ValuesThatWouldHaveNoEffectAreRefused) {
+  const std::string lr = "  keys: {optimizer.lr: [0.1, 0.2]}\n";
+  EXPECT_EQ(refusal_of(lr, {"optimizer.sgd.lr=1"}).size(), 1u);
+  EXPECT_EQ(refusal_of("  keys: {optimizer: [{sgd: {lr: 1}}, {adam: {lr: 1}}]}\n", {"optimizer.lr=1"}).size(), 1u);
+  EXPECT_TRUE(refusal_of(lr, {"optimizer={sgd: {lr: 1}}"}).empty());
+  EXPECT_EQ(refusal_of("  keys: {optimizer.lr: [0.1], optimizer: [{sgd: {lr: 1}}]}\n").size(), 1u);
+  EXPECT_EQ(refusal_of("  keys: {optimizer.lr: [0.1], optimizer.sgd.lr: [0.2]}\n").size(), 1u);
+  EXPECT_TRUE(refusal_of("  keys: {optimizer: [{sgd: {lr: 1}}], optimizer.lr: [0.1]}\n").empty());
+  ASSERT_EQ(::setenv("MUSTER_OPTIMIZER_LR", "0.5", 1), 0);
+  const std::string text = minimal + "sweep:\n" + lr;
+  const std::string message = muster::test::message_of([&] { load_sweep_text(text, "c.yaml", {{}, true}); });
+  EXPECT_NE(message.find("environment MUSTER_OPTIMIZER_LR: optimizer.lr: is varied by the sweep"), std::string::npos)
+      << message;
+  ::unsetenv("MUSTER_OPTIMIZER_LR");
 }
 
 TEST(Sweep, WhatDecides) {

@@ -24,7 +24,7 @@ inline constexpr std::int64_t elements = 16;
 
 struct Table {
   std::unique_ptr<comm::Session> session = comm::start_session({});
-  Roles roles{1, 2, 0};
+  Roles roles;
   std::vector<optim::ParamRun> runs{{"w", {0, elements}, true}};
   Shards shards = cut_shards(elements, 0, 1, false, runs);
   WindowSizes sizes{0, 2, 4, false, true};
@@ -38,8 +38,9 @@ struct Table {
   std::uint64_t compute_us = 0, batches = 1;  // of the commits to come
 
   explicit Table(std::int64_t lock_step_until = 0, double clip_norm = 0, bool keeps_all = false, double stale_rate = 1,
-                 double delay_compensation = 0, LeaseOptions leases = {0, true, 1})
-      : book({0, 4}, {}, 2, leases),
+                 double delay_compensation = 0, LeaseOptions leases = {0, true, 1}, int spares = 0)
+      : roles{1, 2, spares},
+        book({0, 4}, {}, 2, leases),
         coordinator(*window, roles, shards, sizes, server, book,
                     [stale_rate](std::int64_t, std::int64_t staleness) { return staleness > 0 ? stale_rate : 1.0; },
                     {deadline_s, [keeps_all](std::int64_t, std::int64_t) { return keeps_all; }, lock_step_until,

@@ -147,6 +147,7 @@ TEST(Coordinator, TheEndLeavesTheBatchesOfAnOrderAlone) {
   t.ask(0, 1);
   t.ask(1, 1);
   t.coordinator.poll();
+  for (const int w : {0, 1}) t.put(w, offsetof(Report, has_left), 1);  // it waits for both
   t.coordinator.end();
   EXPECT_EQ(t.order(1, offsetof(Order, kind)), static_cast<std::uint64_t>(TaskKind::leave));
   EXPECT_EQ(t.order(1, offsetof(Order, number)), 2u);
@@ -155,16 +156,119 @@ TEST(Coordinator, TheEndLeavesTheBatchesOfAnOrderAlone) {
   EXPECT_EQ(t.window->get_word(0, t.board.ending()), static_cast<std::uint64_t>(Ending::clean));
 }
 
-TEST(Coordinator, WithoutWorkersThereIsNoRun) {
+/// Worker 0 died a moment ago: the end waits until that is known, since no collective end is possible without it.
+TEST(Coordinator, TheEndIsCleanOnlyWhenEverybodyHasAnswered) {
+  Table t;
+  t.beat(0);
+  t.beat(1);
+  t.coordinator.poll();
+  t.put(1, offsetof(Report, has_left), 1);
+  t.coordinator.end();
+  EXPECT_EQ(t.window->get_word(0, t.board.ending()), static_cast<std::uint64_t>(Ending::ranks_lost));
+}
+
+/// Polls until the worker has been silent for too long; `other` lives on.
+void lose(Table& t, int worker, int other) {
+  const Deadline limit("the loss of a worker", 10);
+  for (bool is_gone = false; !is_gone && !limit.is_over();) {
+    t.beat(other);
+    t.coordinator.poll();
+    for (const Attendance& event : t.coordinator.attendance()) is_gone |= event.worker == worker && !event.is_back;
+  }
+}
+
+TEST(Coordinator, WithoutWorkersTheRunIsDesertedAndKeepsItsVersion) {
   Table t;
   const Deadline limit("the loss of all workers", 10);
-  try {
-    while (!limit.is_over()) t.coordinator.poll();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::comm);
-    EXPECT_NE(std::string(error.what()).find("lost the last worker"), std::string::npos) << error.what();
-  }
+  while (!t.coordinator.is_deserted() && !limit.is_over()) t.coordinator.poll();
+  EXPECT_TRUE(t.coordinator.is_deserted());
+  EXPECT_EQ(t.coordinator.live(), 0);
+  t.coordinator.stop_granting();
+  EXPECT_TRUE(t.coordinator.is_idle());
+  t.coordinator.request_snapshot();
+  t.coordinator.poll();
+  EXPECT_TRUE(t.coordinator.snapshot());
+}
+
+const LeaseOptions plain_leases{0, true, 1};
+
+TEST(Coordinator, ASpareTakesThePlaceOfOneThatIsGone) {
+  Table t(0, 0, false, 1, 0, plain_leases, 1);  // worker 1 is the spare
+  t.ask(1, 1);
+  t.beat(0);
+  t.beat(1);
+  t.coordinator.poll();
+  EXPECT_EQ(t.order(1, offsetof(Order, number)), 0u) << "a spare waits";
+  lose(t, 0, 1);
+  EXPECT_FALSE(t.coordinator.is_deserted());
+  t.coordinator.poll();
+  EXPECT_EQ(t.order(1, offsetof(Order, number)), 1u);
+  EXPECT_EQ(t.order(1, offsetof(Order, kind)), static_cast<std::uint64_t>(TaskKind::train));
+}
+
+/// It held no lease when it went: its place is open all the same, and the evaluation goes to the spare.
+TEST(Coordinator, ASpareTakesThePlaceOfOneThatEvaluated) {
+  Table t(0, 0, false, 1, 0, plain_leases, 1);
+  t.ask(1, 1);
+  t.coordinator.request_snapshot();
+  t.coordinator.poll();
+  ASSERT_TRUE(t.coordinator.snapshot());
+  t.coordinator.evaluate_snapshot();
+  t.ask(0, 1);
+  t.coordinator.poll();
+  ASSERT_EQ(t.order(0, offsetof(Order, kind)), static_cast<std::uint64_t>(TaskKind::evaluate));
+  lose(t, 0, 1);
+  t.coordinator.poll();
+  EXPECT_EQ(t.order(1, offsetof(Order, kind)), static_cast<std::uint64_t>(TaskKind::evaluate));
+}
+
+/// The spare itself was away when a place became open, and takes it when it is back.
+TEST(Coordinator, ASpareThatIsBackTakesAnOpenPlace) {
+  Table t(0, 0, false, 1, 0, plain_leases, 1);
+  t.beat(0);
+  t.coordinator.poll();
+  lose(t, 1, 0);
+  EXPECT_FALSE(t.coordinator.is_deserted());
+  const Deadline limit("the loss of worker 0", 10);
+  while (!t.coordinator.is_deserted() && !limit.is_over()) t.coordinator.poll();
+  ASSERT_TRUE(t.coordinator.is_deserted()) << "a spare that is gone is no worker";
+  t.adopt(1, 2);
+  t.ask(1, 1);
+  t.beat(1);
+  t.coordinator.poll();
+  EXPECT_FALSE(t.coordinator.is_deserted());
+  EXPECT_EQ(t.order(1, offsetof(Order, kind)), static_cast<std::uint64_t>(TaskKind::train));
+}
+
+TEST(Coordinator, AnEvaluationThatNobodyIsLeftForEndsWithoutAResult) {
+  Table t;
+  t.coordinator.request_snapshot();
+  t.coordinator.poll();
+  t.coordinator.evaluate_snapshot();
+  const Deadline limit("the loss of all workers", 10);
+  while (!t.coordinator.evaluated() && !limit.is_over()) t.coordinator.poll();
+  ASSERT_TRUE(t.coordinator.evaluated());
+  EXPECT_EQ(t.coordinator.evaluated()->rows, 0);
+  EXPECT_TRUE(t.coordinator.is_idle());
+}
+
+/// Three batches are held, one is committed; the worker sees the stop, leaves the others and asks again.
+TEST(Coordinator, AtAStopTheRestOfALeaseIsGivenBack) {
+  Table t(0, 0, false, 1, 0, {0, true, 1, 3});
+  t.ask(0, 1);
+  t.coordinator.poll();
+  ASSERT_TRUE(t.book.holds(0, Range{0, 3}));
+  EXPECT_EQ(t.order(0, offsetof(Order, is_stopping)), 0u);
+  t.coordinator.stop_granting();
+  EXPECT_EQ(t.order(0, offsetof(Order, is_stopping)), 1u);
+  t.commit(0, 1, 1, 0);
+  t.coordinator.poll();
+  EXPECT_FALSE(t.coordinator.is_idle()) << "it may be computing still";
+  t.ask(0, 2);
+  t.coordinator.poll();
+  EXPECT_TRUE(t.coordinator.is_idle());
+  EXPECT_EQ(t.book.applied(), 1);
+  EXPECT_EQ(t.order(0, offsetof(Order, number)), 1u) << "nothing new is granted";
 }
 
 TEST(Coordinator, ASnapshotKnowsWhichBatchesAreInIt) {

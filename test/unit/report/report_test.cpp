@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 namespace muster::report {
@@ -79,6 +80,23 @@ TEST(Plot, TicksAreRound) {
   EXPECT_EQ(ticks(3, 97, 5), (std::vector<double>{20, 40, 60, 80}));
   EXPECT_EQ(ticks(-4, 6, 4), (std::vector<double>{-4, -2, 0, 2, 4, 6}));
   EXPECT_EQ(ticks(2, 2, 5), std::vector<double>{2});
+}
+
+TEST(Plot, TicksEndWhereNeighboursAreAllThereIs) {
+  const double next = std::nextafter(0.1, 1);
+  for (const auto& [low, high] :
+       {std::pair{0.1, next}, {0.0, 5e-324}, {-1e308, 1e308}, {1e300, 1.0000000000000002e300}}) {
+    const auto found = ticks(low, high, 5);
+    ASSERT_FALSE(found.empty());
+    EXPECT_LE(found.size(), 11u);
+    EXPECT_TRUE(std::ranges::is_sorted(found, std::less_equal<>()) || found.size() == 1);
+  }
+}
+
+// The room of a flat line: 5 % of its value on each side, so both points are at mid-height, (34 + 238) / 2.
+TEST(Plot, ALineFlatWithinRoundingIsDrawnFlat) {
+  const Plot plot{"t", "step", false, 1, {{"a", 0, false, {{0, 0.1}, {10, std::nextafter(0.1, 1)}}}}};
+  EXPECT_TRUE(has(line_plot(plot), "d='M62.0 136.0L546.0 136.0'")) << line_plot(plot);
 }
 
 // Drawn in 560 x 280 with 62 left, 14 right, 34 above, 42 below: x from 62 to 546, y from 238 (0) to 34 (1.05).

@@ -17,7 +17,7 @@ using Names = std::vector<std::string>;
 
 std::string error_of(ExitCode code, const fs::path& directory, bool is_resumed, bool is_forced) {
   try {
-    open_run_directory(directory, is_resumed, is_forced);
+    static_cast<void>(open_run_directory(directory, is_resumed, is_forced));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code) << error.what();
     return error.what();
@@ -36,9 +36,9 @@ void make_run(const fs::path& directory) {
 
 TEST(RunDirectory, IsMadeWithItsParents) {
   const Scratch scratch;
-  EXPECT_EQ(open_run_directory(scratch / "a/b/run", false, false), RunStart::fresh);
+  EXPECT_EQ(open_run_directory(scratch / "a/b/run", false, false).start, RunStart::fresh);
   EXPECT_TRUE(fs::is_directory(scratch / "a/b/run"));
-  EXPECT_EQ(open_run_directory(scratch / "a/forced", false, true), RunStart::fresh);
+  EXPECT_EQ(open_run_directory(scratch / "a/forced", false, true).start, RunStart::fresh);
 }
 
 TEST(RunDirectory, ARunIsNotOverwritten) {
@@ -63,7 +63,7 @@ TEST(RunDirectory, EachTraceOfARunCounts) {
 TEST(RunDirectory, ResumeKeepsEverything) {
   const Scratch scratch;
   make_run(scratch / "run");
-  EXPECT_EQ(open_run_directory(scratch / "run", true, false), RunStart::resumed);
+  EXPECT_EQ(open_run_directory(scratch / "run", true, false).start, RunStart::resumed);
   EXPECT_EQ(names_in(scratch / "run"),
             (Names{"checkpoints", "config.yaml", "errors", "log.txt", "metrics.jsonl", "record.jsonl"}));
   EXPECT_EQ(error_of(ExitCode::usage, scratch / "none", true, false),
@@ -74,7 +74,7 @@ TEST(RunDirectory, ResumeKeepsEverything) {
 TEST(RunDirectory, ForceRemovesARun) {
   const Scratch scratch;
   make_run(scratch / "run");
-  EXPECT_EQ(open_run_directory(scratch / "run", false, true), RunStart::fresh);
+  EXPECT_EQ(open_run_directory(scratch / "run", false, true).start, RunStart::fresh);
   EXPECT_TRUE(names_in(scratch / "run").empty());
 }
 
@@ -87,18 +87,41 @@ TEST(RunDirectory, ForceRemovesNothingElse) {
   put_bytes(scratch / "outside", "x");
   fs::remove(scratch / "run/log.txt");
   fs::create_symlink(scratch / "outside", scratch / "run/log.txt");
-  open_run_directory(scratch / "run", false, true);
+  const OpenRun run = open_run_directory(scratch / "run", false, true);
   EXPECT_EQ(names_in(scratch / "run"), (Names{"checkpoints", "errors", "notes.md"}));
   EXPECT_EQ(names_in(scratch / "run/checkpoints"), (Names{"mine", "step-best"}));
   EXPECT_EQ(names_in(scratch / "run/errors"), (Names{"other.json", "rank-x.json"}));
   EXPECT_TRUE(fs::exists(scratch / "outside"));
 }
 
+TEST(RunDirectory, ForceRemovesTheEventFilesOfMusterOnly) {
+  const Scratch scratch;
+  for (const char* name : {"events.out.tfevents.1700000000.muster.0", "events.out.tfevents.1700000000.muster.12",
+                           "events.out.tfevents.1700000000.host.0", "events.out.tfevents.mine"})
+    put_bytes(scratch / name, "x");
+  EXPECT_NE(error_of(ExitCode::usage, scratch.path(), false, false).find("--force"), std::string::npos);
+  const OpenRun run = open_run_directory(scratch.path(), false, true);
+  EXPECT_EQ(names_in(scratch.path()), (Names{"events.out.tfevents.1700000000.host.0", "events.out.tfevents.mine"}));
+}
+
+TEST(RunDirectory, IsLockedAsLongAsItsOwnerLives) {
+  const Scratch scratch;
+  {
+    const OpenRun run = open_run_directory(scratch / "run", false, false);
+    EXPECT_EQ(run.lock.state(), FileLock::State::held);
+    EXPECT_NE(error_of(ExitCode::usage, scratch / "run", false, true).find("another muster is training"),
+              std::string::npos);
+    EXPECT_NE(error_of(ExitCode::usage, scratch / "run", true, false).find("another muster is training"),
+              std::string::npos);
+  }
+  EXPECT_EQ(open_run_directory(scratch / "run", true, false).lock.state(), FileLock::State::held);
+}
+
 TEST(RunDirectory, AForeignFolderIsUsedAsItIs) {
   const Scratch scratch;
   put_bytes(scratch / "notes.md", "x");
   fs::create_directories(scratch / "errors");
-  EXPECT_EQ(open_run_directory(scratch.path(), false, false), RunStart::fresh);
+  EXPECT_EQ(open_run_directory(scratch.path(), false, false).start, RunStart::fresh);
   EXPECT_EQ(names_in(scratch.path()), (Names{"errors", "notes.md"}));
 }
 

@@ -97,6 +97,8 @@ class ServerClient {
   void report_result(const CommitFacts& facts);
   /// Shows that this worker lives, from time to time; cheap enough to call between ops. Looks at nothing.
   void beat();
+  /// Whether the run is ending: then the rest of a lease, and of an evaluation, is to be left. Looks from time to time.
+  bool is_run_stopping();
   /// After a leave task: whether all ranks are still there, so that a collective end is possible.
   bool ends_clean();
 

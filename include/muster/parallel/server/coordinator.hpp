@@ -99,7 +99,7 @@ class Coordinator {
   Coordinator& operator=(const Coordinator&) = delete;
 
   /// One look at every rank. What happened since the last call is in the lists below until the next.
-  /// Throws Error(comm) when a server, or the last worker, is gone.
+  /// Throws Error(comm) when a server is gone.
   void poll();
   const std::vector<Applied>& applied() const;
   const std::vector<Attendance>& attendance() const;
@@ -116,15 +116,17 @@ class Coordinator {
   /// Some worker that asks for work evaluates the snapshot; see evaluated(). Given to another should it go.
   void evaluate_snapshot();
 
-  /// No more batches are granted (a stop is under way); held ones may still be committed or are given up after the
-  /// workers' deadline.
+  /// A stop is under way: no more batches are granted, workers leave what they hold after the commit at hand, and an
+  /// evaluation is cut short.
   void stop_granting();
+  /// No worker is left that takes part, nor a spare to take a place. One that is silent may still come back.
+  bool is_deserted() const;
   bool wants_stop() const;  ///< a worker was signalled
   bool is_idle() const;     ///< no worker computes or evaluates
-  int live() const;
-  int lost() const;  ///< workers gone at the moment
+  int live() const;         ///< spares included
+  int lost() const;         ///< workers gone at the moment
 
-  /// Tells everybody to leave. Returns when all live workers and servers have been told (they read it themselves).
+  /// Tells everybody to leave and waits until every worker has answered or is gone; lost() is final then.
   void end();
 
  private:
