@@ -6,6 +6,7 @@
 #include <muster/config/config.hpp>
 #include <muster/model/stages.hpp>
 #include <muster/parallel/pipeline/schedule.hpp>
+#include <muster/train/assemble.hpp>
 
 #include <iostream>
 
@@ -55,6 +56,7 @@ int run_check(const std::vector<std::string>& words) {
   if (const auto problems = config::check_ranks(loaded.config, ranks); !problems.empty())
     throw Error(ExitCode::usage, join(problems, "\n"));
   const auto network = model::build_network(loaded.config.model);
+  train::check_no_decay(loaded.config.optimizer, network);
   for (const std::string& line : loaded.table) std::cout << line << "\n";
   std::cout << fmt::format("{:<40} {:<12} {:<18} {:>10}\n", "layer", "op", "output", "parameters");
   for (const std::string& line : model::describe(network)) std::cout << line << "\n";

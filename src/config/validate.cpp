@@ -23,6 +23,7 @@ class Validator {
     check_servers();
     check_shard();
     check_pipeline();
+    check_device();
     check_bitwise();
     check_accumulate();
     check_sources();
@@ -190,6 +191,19 @@ class Validator {
       add({"run.accumulate", "parallel.grid.pipeline"},
           fmt::format("a pipeline of {} stages needs at least {} micro-batches, found {}", p.pipeline, p.pipeline,
                       c_.run.accumulate));
+  }
+
+  /// What a stated GPU cannot do; device.kind: auto is found out at the start of a run.
+  void check_device() {
+    const auto& p = c_.parallel;
+    if (c_.device.kind != "cuda") return;
+    if (p.strategy == "parameter_server")
+      add({"device.kind"},
+          "with parallel.strategy: parameter_server workers and servers compute on the CPU, found cuda; use cpu, or "
+          "mirrored or multi_worker_mirrored");
+    if (p.pipeline > 1)
+      add({"parallel.grid.pipeline"}, fmt::format("{} stages need device.kind: cpu, found cuda; use 1", p.pipeline));
+    if (p.shard == "optimizer") add({"parallel.shard"}, "optimizer needs device.kind: cpu, found cuda; use none");
   }
 
   void check_bitwise() {

@@ -39,10 +39,10 @@ struct BatchQueue::Impl {
     stored_bytes = static_cast<std::size_t>(elements) * size_of(dataset->input_dtype());
     target_bytes = static_cast<std::size_t>(dataset->target_shape().elements()) * 4;
     const auto rows = static_cast<std::size_t>(longest_share());
-    stored.resize(rows * stored_bytes);
+    if (options.reads_inputs) stored.resize(rows * stored_bytes);
     for (Slot& slot : slots) {
-      slot.inputs.resize(rows * static_cast<std::size_t>(elements));
-      slot.targets.resize(rows * target_bytes);
+      if (options.reads_inputs) slot.inputs.resize(rows * static_cast<std::size_t>(elements));
+      if (options.reads_targets) slot.targets.resize(rows * target_bytes);
       slot.batch.indices.reserve(rows);
     }
     order({options.first_sample, options.last_sample}, {});
@@ -120,10 +120,13 @@ struct BatchQueue::Impl {
 
   void fill(Slot& slot) {
     Batch& batch = slot.batch;
-    batch.inputs = slot.inputs.data();
-    batch.targets = slot.targets.data();
+    batch.inputs = options.reads_inputs ? slot.inputs.data() : nullptr;
+    batch.targets = options.reads_targets ? slot.targets.data() : nullptr;
     choose(batch);
-    dataset->read(batch.indices, stored.data(), slot.targets.data());
+    if (!options.reads_inputs && !options.reads_targets) return;
+    dataset->read(batch.indices, options.reads_inputs ? stored.data() : nullptr,
+                  options.reads_targets ? slot.targets.data() : nullptr);
+    if (!options.reads_inputs) return;
     for (std::size_t i = 0; i < batch.indices.size(); ++i)
       transform.apply(stored.data() + i * stored_bytes, batch.position.epoch, batch.indices[i],
                       slot.inputs.data() + i * static_cast<std::size_t>(elements));

@@ -21,10 +21,12 @@ Program::Program(const Network& network, device::Backend& backend, const Program
   for (std::size_t k = 0; k < network_.entering.size(); ++k)
     inputs_[k].wants_grad = options_.is_training && network_.entering[k].has_gradient;
   make_ops(fixed_params);
+  plan_storage();
   if (!network_.has_loss()) return;
   loss_op_ = backend_.make_loss(network_.loss, ops_.back()->op->output(), options_.threads);
   host_row_loss_.resize(static_cast<std::size_t>(options_.rows));
-  host_output_.resize(static_cast<std::size_t>(network_.output.elements() * options_.rows));
+  if (!ops_.back()->op->output().is_plain() || !backend_.has_host_memory())
+    host_output_.resize(static_cast<std::size_t>(network_.output.elements() * options_.rows));
   host_targets_.resize(static_cast<std::size_t>(network_.targets_per_sample() * options_.rows));
   row_loss_ = backend_.allocate(host_row_loss_.size() * sizeof(float));
   targets_ = backend_.allocate(host_targets_.size() * sizeof(std::int32_t));
@@ -75,8 +77,19 @@ void Program::make_ops(const std::vector<device::TensorDesc>& fixed_params) {
 }
 
 void Program::bind(ParameterStore& store, std::span<float> gradients) {
-  plan_storage();
-  bind_buffers(store, gradients);
+  arena_ = backend_.allocate(std::max<std::size_t>(arena_bytes(), 64));
+  scratch_ = backend_.allocate(scratch_bytes());
+  const auto bytes_of = [](device::Buffer& buffer) {
+    return std::span(static_cast<std::byte*>(buffer.data()), buffer.bytes());
+  };
+  bind(store, gradients, {bytes_of(*arena_), bytes_of(*scratch_)});
+}
+
+void Program::bind(ParameterStore& store, std::span<float> gradients, const ProgramMemory& memory) {
+  MUSTER_CHECK(memory.arena.size() >= arena_bytes() && memory.scratch.size() >= scratch_bytes(),
+               "memory of {} and {} bytes, needs {} and {}", memory.arena.size(), memory.scratch.size(), arena_bytes(),
+               scratch_bytes());
+  bind_buffers(store, gradients, memory);
   bind_statistics();
   plan_forward();
   if (options_.is_training) plan_backward(store);
@@ -168,11 +181,12 @@ void Program::load(const float* inputs, const void* targets) {
   backend_.copy_in(targets_->data(), host_targets_.data(), host_targets_.size() * sizeof(std::int32_t));
 }
 
-void Program::forward(std::size_t segment, const device::RunContext& context) {
+void Program::forward(std::size_t segment, const device::RunContext& context, const std::function<void()>& after_op) {
   const Segment& s = forward_segments_[segment];
   for (std::size_t i = s.begin; i < s.end; ++i) {
     const Call call = forward_calls_[i];
     ops_[static_cast<std::size_t>(call.node)]->op->forward(call.phase, context);
+    if (after_op) after_op();
   }
   finish_statistics(s);
 }
@@ -228,7 +242,7 @@ MicroBatchResult Program::loss(const device::RunContext& context) {
   }
   if (network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy) {
     const float* rows = static_cast<const float*>(output_);
-    if (!ops_.back()->op->output().is_plain() || !backend_.has_host_memory()) {
+    if (!host_output_.empty()) {
       read_output(host_output_.data());
       rows = host_output_.data();
     }
@@ -243,8 +257,6 @@ void Program::end_step(const device::RunContext& context) {
 }
 
 void Program::read_output(float* plain) { backend_.to_plain(ops_.back()->op->output(), output_, plain); }
-
-std::size_t Program::arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
 
 std::vector<std::string> Program::describe() const {
   std::vector<std::string> lines;

@@ -64,8 +64,8 @@ void Program::plan_storage() {
     inputs_[k].value = plan.add(inputs_[k].desc.bytes(), -1, last);
   }
 
-  // Forward: outputs and saved values. One scratch area serves all ops, since it is valid during one call only.
-  std::size_t scratch_bytes = 64;
+  // Forward: outputs and saved values. Scratch lies outside: one area serves all ops, of other programs too, since it
+  // is valid during one call only.
   for (int i = 0; i < count; ++i) {
     Compiled& c = op_at(i);
     const OpTraits& traits = c.op->traits();
@@ -85,12 +85,20 @@ void Program::plan_storage() {
       c.output = plan.add(c.op->output().bytes(), i, last);
     }
     if (traits.saved_bytes > 0) c.saved = plan.add(traits.saved_bytes, i, c.runs_backward ? backward_time(i) : i);
-    scratch_bytes = std::max(scratch_bytes, traits.scratch_bytes);
+    scratch_bytes_ = std::max(scratch_bytes_, traits.scratch_bytes);
   }
-  scratch_storage_ = plan.add(scratch_bytes, -1, 2 * count + 1);
-  if (!options_.is_training) return;
+  if (options_.is_training) plan_gradients();
+  placed_ = plan.place();
+}
 
-  // Backward: gradients in the order in which they come to be.
+/// Backward: gradients in the order in which they come to be.
+void Program::plan_gradients() {
+  StoragePlan& plan = *storage_;
+  const int count = static_cast<int>(ops_.size());
+  const auto op_at = [&](int node) -> Compiled& { return *ops_[static_cast<std::size_t>(node)]; };
+  const auto node_at = [&](int node) -> const Node& { return network_.nodes[static_cast<std::size_t>(node)]; };
+  const auto backward_time = [&](int node) { return 2 * count - node; };
+  auto readers = readers_of(network_);
   for (int i = first_read_outside(); i < count; ++i)
     if (network_.has_loss() || op_at(i).runs_backward)
       op_at(i).output_grad = plan.add(op_at(i).op->output().bytes(), count, backward_time(i));
@@ -151,12 +159,10 @@ void Program::plan_storage() {
   }
 }
 
-void Program::bind_buffers(ParameterStore& store, std::span<float> gradients) {
-  const MemoryPlan placed = storage_->place();
-  arena_ = backend_.allocate(std::max<std::size_t>(placed.arena_bytes, 64));
+void Program::bind_buffers(ParameterStore& store, std::span<float> gradients, const ProgramMemory& memory) {
   const auto address = [&](int storage) -> void* {
     if (storage == no_storage) return nullptr;
-    return static_cast<std::byte*>(arena_->data()) + placed.offsets[static_cast<std::size_t>(storage)];
+    return memory.arena.data() + placed_.offsets[static_cast<std::size_t>(storage)];
   };
   for (Input& input : inputs_) input.bound_value = address(input.value), input.bound_grad = address(input.grad);
   for (std::size_t i = 0; i < ops_.size(); ++i) {
@@ -180,7 +186,7 @@ void Program::bind_buffers(ParameterStore& store, std::span<float> gradients) {
     }
     for (int state : node.states) buffers.state.push_back(store.state(state).data());
     buffers.saved = address(c.saved);
-    buffers.scratch = address(scratch_storage_);
+    buffers.scratch = memory.scratch.data();
     c.op->bind(buffers);
     for (const Accumulation& a : c.accumulations) {
       void* to = a.param < 0 ? address(a.destination) : gradients.data() + store.slice(a.param).begin;

@@ -47,9 +47,6 @@ int thread_count(const Config& config, int cores) {
   return is_bitwise(config) ? 1 : std::max(cores, 1);
 }
 
-namespace {
-
-/// A stated name that no parameter ends in would silently do nothing; the default list is for any network.
 void check_no_decay(const optim::OptimizerOptions& options, const model::Network& network) {
   if (options.no_decay == optim::OptimizerOptions{}.no_decay) return;
   for (const std::string& ending : options.no_decay)
@@ -57,8 +54,6 @@ void check_no_decay(const optim::OptimizerOptions& options, const model::Network
       fail(ExitCode::usage, "optimizer: no_decay names '{}', but no parameter's name ends so (the first is '{}')",
            ending, network.params.empty() ? "" : network.params.front().name);
 }
-
-}  // namespace
 
 TrainableModel::TrainableModel(const Config& given, const parallel::GridPlace& place, std::int64_t dataset_size,
                                int thread_number, const std::vector<device::TensorDesc>& layouts)
@@ -169,22 +164,23 @@ std::unique_ptr<parallel::TiedGradients> make_tied(const TrainableModel& model, 
 Replica::Replica(const Config& given, comm::Communicator& data, std::int64_t dataset_size, int thread_number)
     : Replica(given, links_over(given, data, thread_number), dataset_size, thread_number) {}
 
-Replica::Replica(const Config& given, const ReplicaLinks& links, std::int64_t dataset_size, int thread_number,
+Replica::Replica(const Config& given, const ReplicaLinks& over, std::int64_t dataset_size, int thread_number,
                  std::function<void()> between_ops)
-    : TrainableModel(given, links.place, dataset_size, thread_number, links.layouts) {
-  if (links.check) links.check(*this);
-  reducer = links.reducer(plan, store->elements() + control_elements);
+    : TrainableModel(given, over.place, dataset_size, thread_number, over.layouts),
+      links(over.stages ? *over.stages : alone) {
+  if (over.check) over.check(*this);
+  reducer = over.reducer(plan, store->elements() + control_elements);
   accumulator = std::make_unique<parallel::GrainAccumulator>(plan, *reducer, threads);
   gradients = std::make_unique<Gradients>(*backend, *reducer, store->elements());
   programs->bind(*store, gradients->written(), batch_sizes);
-  statistics = links.statistics(plan, std::max<std::int64_t>(programs->lead().widest_statistics(), 1));
+  statistics = over.statistics(plan, std::max<std::int64_t>(programs->lead().widest_statistics(), 1));
   own_runs = parallel::runs_of_shard(shard, runs);
-  if (is_sharded()) gather = links.gather(shards.ranges);
-  tied = make_tied(*this, links.pipeline);
-  step = std::make_unique<Step>(StepParts{
-      *programs, *store, *reducer, *accumulator, *gradients, *statistics, links.stages ? *links.stages : alone,
-      tied.get(), *optimizer, optimizer_state, own_runs, shard, gather.get(), plan, config.run.seed,
-      links.has_whole_sum ? config.optimizer.clip_norm : 0.0, threads, std::move(between_ops)});
+  if (is_sharded()) gather = over.gather(shards.ranges);
+  tied = make_tied(*this, over.pipeline);
+  step = std::make_unique<Step>(StepParts{*programs, *store, *reducer, *accumulator, *gradients, *statistics, links,
+                                          tied.get(), *optimizer, optimizer_state, own_runs, shard, gather.get(), plan,
+                                          config.run.seed, over.has_whole_sum ? config.optimizer.clip_norm : 0.0,
+                                          threads, std::move(between_ops)});
 }
 
 void Replica::close() {
@@ -199,21 +195,61 @@ std::vector<std::vector<float>> Replica::gather_optimizer_state() {
   return gathered;
 }
 
-std::vector<std::string> Replica::describe() const {
-  const auto bytes = [](std::int64_t floats) {
-    return human_bytes(static_cast<std::uint64_t>(floats) * sizeof(float));
-  };
+MemoryUse Replica::memory(std::size_t evaluation) const {
+  const auto bytes = [](std::int64_t floats) { return floats * static_cast<std::int64_t>(sizeof(float)); };
+  const model::Program& lead = programs->lead();  // the largest micro-batch, hence the largest messages
+  MemoryUse use;
+  use.stage = links.stage();
+  use.parameters = bytes(store->elements());
+  use.gradients = bytes(store->elements() * reducer->partials());
+  use.optimizer = bytes(shards.largest() * static_cast<std::int64_t>(optimizer_state.size()));
+  use.activations = static_cast<std::int64_t>(programs->arena_bytes());
+  use.evaluation = static_cast<std::int64_t>(evaluation);
+  use.tied = tied ? static_cast<std::int64_t>(tied->bytes()) : 0;
+  use.messages =
+      static_cast<std::int64_t>(links.full_buffer_bytes({lead.leaving_elements(), lead.entering_gradient_elements(),
+                                                         lead.entering_elements(), lead.leaving_gradient_elements()}));
+  return use;
+}
+
+MemoryUse largest_use(comm::Communicator& world, const MemoryUse& own) {
+  std::vector<MemoryUse> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all)), "memory of all ranks");
+  return *std::ranges::max_element(all, {}, &MemoryUse::total);
+}
+
+namespace {
+
+std::string describe(const MemoryUse& use, int stages) {
+  const auto text = [](std::int64_t bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); };
+  std::string line = stages > 1 ? fmt::format("of stage {}, the largest: ", use.stage) : "";
+  line += fmt::format("parameters {}, gradients {}, optimizer {}, activations {}", text(use.parameters),
+                      text(use.gradients), text(use.optimizer), text(use.activations));
+  if (use.evaluation > 0) line += fmt::format(", evaluation {} more", text(use.evaluation));
+  if (use.tied > 0) line += fmt::format(", sums of tied weights {}", text(use.tied));
+  if (use.messages > 0) line += fmt::format(", messages {}", text(use.messages));
+  return line + " per rank";
+}
+
+}  // namespace
+
+std::string Replica::describe_reduction() const {
+  if (cut.stages() == 1) return reducer->describe();
+  if (plan.replicas == 1)
+    return fmt::format("one replica of {} stages, nothing to sum{}", cut.stages(),
+                       tied ? " but tied weights between stages" : "");
+  return fmt::format("{} replicas of {} stages, each stage over {}", plan.replicas, cut.stages(), reducer->describe());
+}
+
+std::vector<std::string> Replica::describe(const MemoryUse& largest) const {
   std::vector<std::string> lines{
       fmt::format("network     {} layers, {} parameters, {:.3g} GFLOP per sample forward", whole.nodes.size(),
                   whole.parameter_count(), whole.forward_flops() * 1e-9),
       fmt::format("device      {}, {} thread{} per rank", backend->describe(), threads, threads == 1 ? "" : "s"),
       fmt::format("batch       {} in {} grain{}, {} replica{}", config.data.batch, plan.grains,
                   plan.grains == 1 ? "" : "s", plan.replicas, plan.replicas == 1 ? "" : "s"),
-      fmt::format("reduction   {}", reducer->describe()),
-      fmt::format("memory      parameters {}, gradients {}, optimizer {}, activations {} per rank",
-                  bytes(store->elements()), bytes(store->elements() * reducer->partials()),
-                  bytes(shards.largest() * static_cast<std::int64_t>(optimizer_state.size())),
-                  human_bytes(programs->arena_bytes())),
+      fmt::format("reduction   {}", describe_reduction()),
+      fmt::format("memory      {}", train::describe(largest, cut.stages())),
   };
   if (cut.stages() > 1) {
     const std::string& schedule = config.parallel.pipeline_schedule;

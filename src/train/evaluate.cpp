@@ -39,11 +39,16 @@ Evaluator::Evaluator(const Config& config, const model::Network& network, device
       stages_(grid.links()),
       inference_(config, network, backend, store, threads) {}
 
+std::size_t Evaluator::prepare(std::int64_t samples, const model::ProgramMemory& lent) {
+  inference_.prepare(samples, lent);
+  return inference_.arena_bytes();
+}
+
 EvalResult Evaluator::run(bool wants_confusion, const std::function<bool()>& is_over) {
   const bool has_labels = network_.loss.kind == device::LossSpec::Kind::softmax_cross_entropy;
   const std::int64_t classes = has_labels ? network_.classes() : 0;
   const auto queue =
-      inference_.open(dataset::open_test(config_.data, config_.run.seed), place_.replica, place_.replicas);
+      inference_.open(dataset::open_test(config_.data, config_.run.seed), place_.replica, place_.replicas, stages_);
 
   EvalResult result;
   if (wants_confusion) result.confusion.assign(static_cast<std::size_t>(classes * classes), 0);

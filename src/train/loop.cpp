@@ -78,6 +78,7 @@ class Run {
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<optim::Schedule> schedule_;
   std::unique_ptr<Evaluator> evaluator_;
+  std::size_t evaluation_bytes_ = 0;
   std::unique_ptr<dataset::BatchQueue> queue_;
   MetricsWriter metrics_;
   EpochAudit audit_;
@@ -132,10 +133,15 @@ void Run::start() {
   base_lr_ = config_.optimizer.lr * optim::lr_scaling_factor(config_.parallel.lr_scaling, place.replicas);
   evaluator_ = std::make_unique<Evaluator>(config_, replica_->network, *replica_->backend, *replica_->store, world_,
                                            *grid_, replica_->threads);
+  together(world_, "compiling the evaluation", [&] {
+    if (data_.has_test) evaluation_bytes_ = evaluator_->prepare(data_.test_size, replica_->programs->idle_memory());
+  });
 
   dataset::QueueOptions options = queue_options(config_);
   options.first_sample = sample_counter_;
   options.last_sample = data_.total_samples;
+  options.reads_inputs = grid_->links().is_first();
+  options.reads_targets = grid_->links().is_last();
   options.rows_of = [plan = replica_->plan, reads = grid_->links().reads_samples()](std::int64_t rows) {
     return reads ? plan.rows_of_replica(plan.replica, rows) : Range{};
   };
@@ -168,11 +174,12 @@ void Run::restore() {
 }
 
 void Run::describe() {
+  const MemoryUse memory = largest_use(world_, replica_->memory(evaluation_bytes_));
   log::info("run         {} in {}", config_.run.name, directory().string());
   for (const std::string& line : loaded_.table) log::info("config      {}", line);
   log::info("ranks       {} on {}, {} mode", world_.size(), world_.is_one_node() ? world_.host(0) : "several hosts",
             config_.run.reproducible);
-  for (const std::string& line : replica_->describe()) log::info("{}", line);
+  for (const std::string& line : replica_->describe(memory)) log::info("{}", line);
   if (!config_.model.weights.empty() && step_ == 0) log::info("weights     from {}", config_.model.weights);
   log::info("data        {}", queue_->dataset().describe());
   log::info("length      {} steps, {} per epoch{}", data_.total_steps, data_.steps_per_epoch,
@@ -216,7 +223,7 @@ void Run::show_progress(const StepResult& result) {
 }
 
 void Run::report() {
-  const Interval interval = meter_.finish(grid_->data(), queue_->stall_s(), replica_->statistics->waited_s(),
+  const Interval interval = meter_.finish(grid_->data(), world_, queue_->stall_s(), replica_->statistics->waited_s(),
                                           replica_->network.targets_per_sample());
   last_loss_ = interval.loss;
   check_weights();
@@ -261,7 +268,7 @@ CheckpointState Run::gather() {
   const std::vector<std::span<const float>> optimizer_state(gathered.begin(), gathered.end());
   if (grid_->data().rank() != 0) return {};
   CheckpointState state = replica_->is_sharded() ? gather_state(*replica_, optimizer_state) : gather_state(*replica_);
-  if (comm::Communicator* stages = grid_->replica()) return gather_stages(state, *replica_, *stages);
+  if (comm::Communicator* stages = grid_->replica()) return gather_stages(std::move(state), *replica_, *stages);
   return state;
 }
 

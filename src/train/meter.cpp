@@ -23,13 +23,14 @@ std::array<std::int64_t, 5> Meter::totals(comm::Communicator& data) const {
   return sums;
 }
 
-Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s, std::int64_t labels_per_sample) {
+Interval Meter::finish(comm::Communicator& data, comm::Communicator& world, double stall_s, double waited_s,
+                       std::int64_t labels_per_sample) {
   const auto microseconds = [](double s) { return static_cast<std::int64_t>(s * 1e6); };
   const double exposed_s = exposed_s_ + waited_s - waited_before_s_;
-  std::array<std::int64_t, 6> sums{
-      sums_.rows,          sums_.loss_units,        sums_.correct,
-      sums_.top_k_correct, microseconds(exposed_s), microseconds(stall_s - stall_before_s_)};
+  std::array<std::int64_t, 4> sums{sums_.rows, sums_.loss_units, sums_.correct, sums_.top_k_correct};
   data.all_reduce(std::span<std::int64_t>(sums), comm::Reduction::sum, "sums of the interval");
+  std::array<std::int64_t, 2> waits{microseconds(exposed_s), microseconds(stall_s - stall_before_s_)};
+  world.all_reduce(std::span<std::int64_t>(waits), comm::Reduction::sum, "waits of the interval");
 
   const auto measured_rows = static_cast<double>(sums[0]);
   for (std::size_t i = 0; i < 4; ++i) sums[i] += carried_[i + 1];
@@ -43,9 +44,9 @@ Interval Meter::finish(comm::Communicator& data, double stall_s, double waited_s
   interval.accuracy = static_cast<double>(sums[2]) / labels;
   interval.top_k_accuracy = static_cast<double>(sums[3]) / labels;
   interval.samples_per_s = measured_rows / std::max(interval.seconds, 1e-9);
-  const double rank_seconds = interval.seconds * data.size();
-  interval.exposed_comm = static_cast<double>(sums[4]) * 1e-6 / std::max(rank_seconds, 1e-9);
-  interval.stall = static_cast<double>(sums[5]) * 1e-6 / std::max(rank_seconds, 1e-9);
+  const double rank_seconds = interval.seconds * world.size();
+  interval.exposed_comm = static_cast<double>(waits[0]) * 1e-6 / std::max(rank_seconds, 1e-9);
+  interval.stall = static_cast<double>(waits[1]) * 1e-6 / std::max(rank_seconds, 1e-9);
   interval.grad_norm = grad_norm_;
 
   if (!step_ms_.empty()) {

@@ -16,6 +16,10 @@ std::int64_t largest_grain(const Range& grains, const parallel::GrainPlan& plan,
   return rows;
 }
 
+std::span<std::byte> bytes_of(device::Buffer& buffer) {
+  return {static_cast<std::byte*>(buffer.data()), buffer.bytes()};
+}
+
 }  // namespace
 
 ReplicaPrograms::ReplicaPrograms(const model::Network& network, device::Backend& backend,
@@ -31,47 +35,70 @@ ReplicaPrograms::ReplicaPrograms(const model::Network& network, device::Backend&
     layouts = model::Program(network_, backend_, options_, {}).param_descs();
   }
   options_.rows = own;
-  lead_ = std::make_unique<model::Program>(network_, backend_, options_, layouts);
+  first_ = std::make_unique<model::Program>(network_, backend_, options_, layouts);
+  lead_ = first_.get();
 }
 
 void ReplicaPrograms::bind(model::ParameterStore& store, std::span<float> gradients,
                            const std::vector<std::int64_t>& batch_sizes) {
   store_ = &store;
   gradients_ = gradients;
-  lead_->bind(store, gradients);
-  const bool is_one_wave = network_.has_global_statistics();
-  for (std::int64_t batch : batch_sizes) {
-    const Range grains = plan_.grains_of(plan_.replica);
-    BatchPlan plan{plan_.rows_of_replica(plan_.replica, batch),
-                   {},
-                   parallel::pipeline_schedule(pipeline_.kind, pipeline_.stages, pipeline_.stage,
-                                               is_one_wave ? 1 : grains.size())};
-    const auto in_flight = static_cast<std::size_t>(parallel::most_in_flight(plan.schedule));
-    std::map<std::int64_t, std::size_t> used;  // instances of each size so far
-    for (std::int64_t grain = grains.begin; grain < grains.end; ++grain) {
-      MicroBatch micro{grain, plan_.rows_of_grain(grain, batch), nullptr, {}};
-      std::size_t instance = used[micro.rows.size()]++;
-      if (!is_one_wave) instance %= in_flight;  // the earliest wave in flight is through by then
-      if (!micro.rows.empty()) micro.program = &program(micro.rows.size(), instance);
-      if (plan.waves.empty() || !is_one_wave) plan.waves.emplace_back();
-      plan.waves.back().push_back(micro);
-    }
-    plans_.emplace(batch, std::move(plan));
-  }
+  for (std::int64_t batch : batch_sizes) add_plan(batch);
+  MUSTER_CHECK(first_ == nullptr, "no micro-batch has the {} rows of the first program", lead_->rows());
+  bind_places();
 }
 
-model::Program& ReplicaPrograms::program(std::int64_t rows, std::size_t instance) {
-  const bool is_lead_size = rows == lead_->rows();
-  if (is_lead_size && instance == 0) return *lead_;
-  auto& instances = others_[rows];
-  const std::size_t index = is_lead_size ? instance - 1 : instance;
-  if (index == instances.size()) {
+void ReplicaPrograms::add_plan(std::int64_t batch) {
+  const Range grains = plan_.grains_of(plan_.replica);
+  BatchPlan plan{plan_.rows_of_replica(plan_.replica, batch),
+                 {},
+                 parallel::pipeline_schedule(pipeline_.kind, pipeline_.stages, pipeline_.stage,
+                                             is_one_wave() ? 1 : grains.size())};
+  // The earliest wave in flight is through when the next one takes its place; of one wave all are in flight.
+  const std::int64_t in_flight = is_one_wave() ? grains.size() : parallel::most_in_flight(plan.schedule);
+  for (std::int64_t grain = grains.begin; grain < grains.end; ++grain) {
+    MicroBatch micro{grain, plan_.rows_of_grain(grain, batch), nullptr, {}};
+    const auto place = static_cast<std::size_t>((grain - grains.begin) % in_flight);
+    if (!micro.rows.empty()) micro.program = &program(micro.rows.size(), place);
+    if (plan.waves.empty() || !is_one_wave()) plan.waves.emplace_back();
+    plan.waves.back().push_back(micro);
+  }
+  plans_.emplace(batch, std::move(plan));
+}
+
+model::Program& ReplicaPrograms::program(std::int64_t rows, std::size_t place) {
+  if (places_.size() <= place) places_.resize(place + 1);
+  auto& slot = places_[place].programs[rows];
+  if (slot) return *slot;
+  if (first_ && first_->rows() == rows) {
+    slot = std::move(first_);
+  } else {
     model::ProgramOptions options = options_;
     options.rows = rows;
-    instances.push_back(std::make_unique<model::Program>(network_, backend_, options, store_->descs()));
-    instances.back()->bind(*store_, gradients_);
+    slot = std::make_unique<model::Program>(network_, backend_, options, store_->descs());
   }
-  return *instances[index];
+  return *slot;
+}
+
+void ReplicaPrograms::bind_places() {
+  std::size_t scratch_bytes = 64;
+  for (Place& place : places_) {
+    std::size_t bytes = 64;
+    for (const auto& [rows, program] : place.programs) {
+      bytes = std::max(bytes, program->arena_bytes());
+      scratch_bytes = std::max(scratch_bytes, program->scratch_bytes());
+    }
+    place.arena = backend_.allocate(bytes);
+  }
+  scratch_ = backend_.allocate(scratch_bytes);
+  for (Place& place : places_)
+    for (const auto& [rows, program] : place.programs)
+      program->bind(*store_, gradients_, {bytes_of(*place.arena), bytes_of(*scratch_)});
+}
+
+model::ProgramMemory ReplicaPrograms::idle_memory() {
+  const auto largest = std::ranges::max_element(places_, {}, [](const Place& place) { return place.arena->bytes(); });
+  return {bytes_of(*largest->arena), bytes_of(*scratch_)};
 }
 
 BatchPlan& ReplicaPrograms::plan_for(std::int64_t batch) {
@@ -81,9 +108,8 @@ BatchPlan& ReplicaPrograms::plan_for(std::int64_t batch) {
 }
 
 std::size_t ReplicaPrograms::arena_bytes() const {
-  std::size_t bytes = lead_->arena_bytes();
-  for (const auto& [rows, instances] : others_)
-    for (const auto& instance : instances) bytes += instance->arena_bytes();
+  std::size_t bytes = scratch_ ? scratch_->bytes() : 0;
+  for (const Place& place : places_) bytes += place.arena ? place.arena->bytes() : 0;
   return bytes;
 }
 

@@ -1,6 +1,7 @@
 #include <muster/train/restore.hpp>
 
 #include <muster/base/error.hpp>
+#include <muster/train/inference.hpp>
 #include <muster/train/state.hpp>
 
 #include <filesystem>
@@ -26,7 +27,7 @@ std::unique_ptr<TrainedNetwork> restore_network(const std::string& run, const st
   trained->backend = device::make_backend(options);
 
   model::ProgramOptions program;  // made only to learn which layouts of the weights evaluation likes
-  program.rows = config.data.test_batch > 0 ? config.data.test_batch : config.data.batch;
+  program.rows = test_batch_rows(config);
   program.is_training = false;
   program.threads = trained->threads;
   const model::Program shape(trained->network, *trained->backend, program, {});

@@ -44,6 +44,7 @@ void open_splits(const Config& config, int replicas, bool checks_labels, RunData
   const auto test = dataset::open_test(config.data, config.run.seed);
   if (!test) return;
   run.has_test = true;
+  run.test_size = test->size();
   if (run.has_labels && checks_labels) dataset::check_labels(*test, network.classes());
   if (!run.has_labels && checks_labels) dataset::check_targets(*test, is_binary);
   if (test->input_shape() != data.input_shape())

@@ -72,46 +72,36 @@ void for_each_tensor(State& state, const Visit& visit) {
   for (auto& tensor : state.optimizer) visit(tensor);
 }
 
-/// Takes the tensors' values out of a vector of all of them.
-void fill(std::vector<NamedTensor>& tensors, const std::map<std::string, std::span<const float>>& values) {
-  for (NamedTensor& tensor : tensors) {
-    const std::span<const float> found = values.at(tensor.name);
-    tensor.values.assign(found.begin(), found.end());
-  }
+constexpr int state_tag = 3;  // beside those of the messages between stages
+const std::string state_of_a_stage = "state of a stage";
+
+void wait_for(comm::Communicator& replica, const comm::RequestPtr& request, int peer) {
+  replica.wait_all(std::span(&request, 1), std::span(&peer, 1), state_of_a_stage);
 }
 
 }  // namespace
 
-CheckpointState gather_stages(const CheckpointState& own, const TrainableModel& model, comm::Communicator& replica) {
+CheckpointState gather_stages(CheckpointState own, const TrainableModel& model, comm::Communicator& replica) {
+  if (replica.rank() != 0) {
+    for_each_tensor(own, [&](NamedTensor& tensor) {
+      wait_for(replica, replica.send(comm::bytes_of(std::span<const float>(tensor.values)), 0, state_tag), 0);
+      tensor.values = {};
+    });
+    return {};
+  }
   const std::vector<std::string>& slots = model.optimizer->slots();
-  std::vector<CheckpointState> stages;
-  std::vector<Range> ranges;  // of each stage in the vector of all values
-  for (int s = 0; s < model.cut.stages(); ++s) {
-    stages.push_back(tensors_of(model::stage_network(model.whole, model.cut, s), slots));
-    const std::int64_t begin = ranges.empty() ? 0 : ranges.back().end;
-    ranges.push_back({begin, begin});
-    for_each_tensor(stages.back(), [&](const NamedTensor& tensor) { ranges.back().end += tensor.shape.elements(); });
-  }
-  std::vector<float> mine;
-  for_each_tensor(
-      own, [&](const NamedTensor& tensor) { mine.insert(mine.end(), tensor.values.begin(), tensor.values.end()); });
-  const std::vector<float> all = parallel::ShardGather(replica, ranges).to_root(mine);
-  if (replica.rank() != 0) return {};
-
-  std::map<std::string, std::span<const float>> weights, optimizer;
-  std::size_t at = 0;
-  for (const CheckpointState& stage : stages) {
-    const auto take = [&](const NamedTensor& tensor, auto& into) {
-      const auto size = static_cast<std::size_t>(tensor.shape.elements());
-      into.emplace(tensor.name, std::span(all).subspan(at, size));
-      at += size;
-    };
-    for (const NamedTensor& tensor : stage.weights) take(tensor, weights);
-    for (const NamedTensor& tensor : stage.optimizer) take(tensor, optimizer);
-  }
   CheckpointState whole = tensors_of(model.whole, slots);
-  fill(whole.weights, weights);
-  fill(whole.optimizer, optimizer);
+  std::map<std::string, NamedTensor*> by_name;  // slots' names begin with "<slot>/", no weight has them
+  for_each_tensor(whole, [&](NamedTensor& tensor) { by_name.emplace(tensor.name, &tensor); });
+  for_each_tensor(own, [&](NamedTensor& tensor) { by_name.at(tensor.name)->values = std::move(tensor.values); });
+  for (int stage = 1; stage < model.cut.stages(); ++stage) {
+    const CheckpointState theirs = tensors_of(model::stage_network(model.whole, model.cut, stage), slots);
+    for_each_tensor(theirs, [&](const NamedTensor& tensor) {
+      std::vector<float>& values = by_name.at(tensor.name)->values;  // there already, and equal, where it is tied
+      values.resize(static_cast<std::size_t>(tensor.shape.elements()));
+      wait_for(replica, replica.receive(comm::bytes_of(std::span(values)), stage, state_tag), stage);
+    });
+  }
   return whole;
 }
 

@@ -43,8 +43,10 @@ std::int64_t message_of(const Wave* wave, std::int64_t (model::Program::*element
 Step::Step(const StepParts& parts)
     : parts_(parts), make_progress_([this] {
         parts_.reducer.progress();
+        parts_.stages.progress();
         if (parts_.between_ops) parts_.between_ops();
       }) {
+  if (parts_.stages.stages() > 1) move_messages_ = [this] { parts_.stages.progress(); };
   const auto grains = static_cast<std::size_t>(parts_.plan.grains_of(parts_.plan.replica).size());
   deferred_.resize(grains * parts_.programs.lead().deferred_statistics().size());
   std::size_t width = 0;
@@ -84,11 +86,11 @@ StepResult Step::gradient(const dataset::Batch& batch, std::int64_t step, bool r
   }
   parts_.stages.finish();
   result.reduce = parts_.reducer.finish();
-  result.reduce.exposed_s += parts_.stages.waited_s() - waited_s;
   if (parts_.tied)
     result.reduce.exposed_s +=
         parts_.tied->add_up(parts_.reducer.result().first(static_cast<std::size_t>(parts_.store.elements())));
   read_control_words(result);
+  result.reduce.exposed_s += parts_.stages.waited_s() - waited_s;
   return result;
 }
 
@@ -124,7 +126,7 @@ void Step::forward(Wave& wave) {
   const std::size_t segments = parts_.programs.lead().forward_segments().size();
   for (std::size_t s = 0; s < segments; ++s) {
     for (MicroBatch& micro : wave)
-      if (micro.program) micro.program->forward(s, micro.context);
+      if (micro.program) micro.program->forward(s, micro.context, move_messages_);
     sum_statistics(wave, &model::Program::forward_segments, s);
   }
   for (MicroBatch& micro : wave)

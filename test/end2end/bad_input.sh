@@ -54,6 +54,10 @@ bad_data_ 'a shape beyond counting' 2 'more elements than can be counted' -- --s
 bad_data_ 'a name that leaves runs/' 2 'run.name' 'letters' -- --set run.name=../x
 bad_data_ 'warmup_start without a warm-up' 2 'warmup_start' -- --set 'schedule={constant: {warmup_start: 0.5}}'
 bad_data_ 'no_decay that names nothing' 2 "'nosuch'" -- --set 'optimizer={sgd: {lr: 0.1, no_decay: [nosuch]}}'
+case_ 'check refuses what train refuses: a no_decay that names nothing'
+run_ "$MUSTER" check good.yaml --set 'optimizer={sgd: {lr: 0.1, no_decay: [nosuch]}}'
+expect_exit 2
+expect_contains "no_decay names 'nosuch'"
 bad_data_ 'empty range' 2 'range' -- --set 'data.train.range=[4, 4]'
 bad_data_ 'range outside' 3 '12 samples' -- --set 'data.train.range=[4, 40]'
 bad_data_ 'wrong shape' 3 '[1, 4, 4]' '[1, 2, 8]' -- --set 'model.input=[1, 2, 8]'

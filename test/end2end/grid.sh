@@ -64,7 +64,17 @@ same_losses_() {
   expect_equal "$worst" ok 'relative difference of the loss'
 }
 
+# same_accuracy_ RUN RUN LABELS: of the last evaluation; two samples with nearly equal outputs may fall on either side.
+same_accuracy_() { # LABELS: per sample
+  local worst
+  worst=$(for run in "$1" "$2"; do grep '"split"' "$run/metrics.jsonl" | tail -1 | sed -E 's/.*"samples":([0-9]+).*"accuracy":([0-9.e-]+).*/\1 \2/'; done |
+    awk -v labels="$3" '{ right[NR] = $1 * labels * $2 } END { d = right[1] - right[2]; if (d < 0) d = -d; print (NR == 2 && right[1] > 0 && d <= 2 * labels + 0.01 ? "ok" : right[1] " and " right[2]) }')
+  expect_equal "$worst" ok 'right answers'
+}
+
 for net in gpt cnn; do
+  labels=1
+  if [ $net = gpt ]; then labels=16; fi
   case_ "$net: one rank trains, by plain accumulation"
   run_ "$MUSTER" train $net.yaml --set run.directory=$net
   expect_exit 0
@@ -74,8 +84,11 @@ for net in gpt cnn; do
     ranks_ $((data * stages)) "$MUSTER" train $net.yaml --set run.directory=$net$grid --set parallel.grid.pipeline="$stages" --set parallel.grid.data="$data"
     expect_exit 0
     same_losses_ $net $net$grid
-    expect_equal "$(grep -o '"accuracy":[^,}]*' $net$grid/metrics.jsonl | tail -1)" "$(grep -o '"accuracy":[^,}]*' $net/metrics.jsonl | tail -1)" 'last accuracy'
+    same_accuracy_ $net $net$grid $labels
     if [ "$stages" -gt 1 ]; then expect_contains "stage $((stages - 1)):"; else expect_lacks 'stage 0:'; fi
+    if [ "$stages" -gt 1 ]; then expect_match "memory +of stage [0-9], the largest: .* messages "; fi
+    if [ "$grid" = 1x2 ]; then expect_match 'reduction +one replica of 2 stages, nothing to sum'; fi
+    if [ "$grid" = 2x2 ]; then expect_match 'reduction +2 replicas of 2 stages, each stage over '; fi
   done
   case_ "$net: gpipe makes the same updates as 1f1b, to the bit"
   ranks_ 3 "$MUSTER" train $net.yaml --set run.directory=${net}g --set parallel.grid.pipeline=3 --set parallel.pipeline_schedule=gpipe
@@ -112,10 +125,10 @@ ranks_ 3 "$MUSTER" train cnn.yaml --set run.directory=bad --set parallel.grid.pi
 expect_exit 7
 expect_match 'diverged at step [0-9]+'
 
-# endless_ RUN: a training of three stages in mid-step; only a stop or a loss ends it.
+# endless_ RUN RANKS DEADLINE SETTING...: a training in mid-step; only a stop or a loss ends it.
 endless_() {
-  "$MUSTER_SOURCE"/jobs/mpirun/muster-run -n 3 -- train gpt.yaml --set run.directory="$1" --set run.steps=1000000 --set run.deadline_s=5 \
-    --set parallel.grid.pipeline=3 --set checkpoint.every='1000000 steps' --set eval.every='1000000 steps' </dev/null >"$1.log" 2>&1 &
+  "$MUSTER_SOURCE"/jobs/mpirun/muster-run -n "$2" -- train gpt.yaml --set run.directory="$1" --set run.steps=1000000 --set run.deadline_s="$3" \
+    --set checkpoint.every='1000000 steps' --set eval.every='1000000 steps' "${@:4}" </dev/null >"$1.log" 2>&1 &
   launcher=$!
   started_ "$1"
 }
@@ -124,7 +137,7 @@ ended_() { # RUN
   exit_code=$? output=$(cat "$1.log")
 }
 case_ 'a stop file stops all stages in the same step; the run goes on without a pipeline'
-endless_ stopped
+endless_ stopped 3 60 --set parallel.grid.pipeline=3
 touch stopped/stop
 ended_ stopped
 expect_exit 0
@@ -135,11 +148,28 @@ expect_exit 0
 expect_contains "resumed at step $last"
 
 case_ 'a stage that is killed is named by the others, who end with code 6'
-endless_ killed
+endless_ killed 3 60 --set parallel.grid.pipeline=3
 kill -9 "$(rank_of killed 1)"
 ended_ killed
 expect_exit 6
 expect_match 'lost rank 1 on .* while waiting in'
+
+case_ 'the same with two replicas: also those who never talk to it end'
+endless_ killed2 4 60 --set parallel.grid.pipeline=2
+kill -9 "$(rank_of killed2 3)"
+ended_ killed2
+expect_exit 6
+expect_match 'lost rank 3 on .* while waiting in'
+
+case_ 'a stage that stops answering is named when the deadline is over, and the job ends with code 6'
+endless_ still 3 8 --set parallel.grid.pipeline=3
+still=$(rank_of still 1)
+kill -STOP "$still"
+ended_ still
+expect_exit 6
+expect_match 'was not done after 8 s; absent: rank 1 on'
+for _ in $(seq 100); do [ -e "/proc/$still" ] || break; sleep 0.1; done
+expect_no_file "/proc/$still"
 
 case_ 'check prints the stages and the timeline'
 run_ "$MUSTER" check cnn.yaml --ranks 2 --set parallel.grid.pipeline=2
@@ -170,5 +200,7 @@ refused_ 'batch norm over the global batch' 2 'batch_norm of global scope needs 
   --set parallel.grid.pipeline=2 --set 'model.layers=[{conv2d: {filters: 4, kernel: 3}}, batch_norm, flatten, {dense: {units: 5}}]'
 refused_ 'bitwise mode' 2 'more than 1 cannot go with run.reproducible: bitwise' \
   --set parallel.grid.pipeline=2 --set run.reproducible=bitwise --set run.accumulate=1
+refused_ 'bfloat16 between stages' 2 'bf16 cannot go with parallel.grid.pipeline > 1' \
+  --set parallel.grid.pipeline=2 --set parallel.wire=bf16
 refused_ 'tensor' 2 'parallel.grid.tensor: more than 1 is not available in this version' --set parallel.grid.tensor=2
 finish

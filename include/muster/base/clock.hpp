@@ -25,6 +25,12 @@ class Deadline {
  public:
   Deadline(std::string operation, double limit_s)
       : operation_(std::move(operation)), limit_s_(limit_s), end_(now_s() + limit_s) {}
+  /// For one that is kept: takes another name without new memory.
+  void restart(const std::string& operation, double limit_s) {
+    operation_ = operation;
+    limit_s_ = limit_s;
+    end_ = now_s() + limit_s;
+  }
   bool is_over() const { return now_s() > end_; }
   double elapsed_s() const { return now_s() - (end_ - limit_s_); }
   double limit_s() const { return limit_s_; }

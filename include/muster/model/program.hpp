@@ -1,4 +1,5 @@
-// A network compiled for one micro-batch size: ops made once, one planned arena, everything bound. Running it allocates
+// A network compiled for one micro-batch size: ops made once, one planned arena (which several sizes may share),
+// everything bound. Running it allocates
 // nothing and looks nothing up. Owned and run by one thread.
 //
 // A pass is a list of segments. A segment ends where something must happen between ranks before the pass can go on
@@ -10,6 +11,7 @@
 #pragma once
 
 #include <muster/device/backend.hpp>
+#include <muster/model/memory_plan.hpp>
 #include <muster/model/network.hpp>
 #include <muster/model/parameters.hpp>
 
@@ -56,6 +58,13 @@ struct MicroBatchResult {
 
 class StoragePlan;
 
+/// Memory that a program works in, of its backend and 64-byte aligned; programs that do not run at the same time may
+/// share it. The arena's content must stay from forward to backward of a micro-batch, the scratch's for one op's call.
+struct ProgramMemory {
+  std::span<std::byte> arena;
+  std::span<std::byte> scratch;
+};
+
 class Program {
  public:
   /// Makes the ops. fixed_params: empty, or the layouts every parameter must have (an existing store's).
@@ -67,8 +76,13 @@ class Program {
   const std::vector<device::TensorDesc>& param_descs() const { return param_descs_; }
   std::int64_t rows() const { return options_.rows; }
 
-  /// Allocates the arena and binds all ops. gradients: arena of the store's slices (training only), written by
-  /// backward.
+  /// Activations and their gradients; what all ops need while they run. Known from the start.
+  std::size_t arena_bytes() const { return placed_.arena_bytes; }
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+
+  /// Binds all ops. gradients: arena of the store's slices (training only), written by backward. memory: at least
+  /// arena_bytes() and scratch_bytes(), outliving this; without it the program allocates its own.
+  void bind(ParameterStore& store, std::span<float> gradients, const ProgramMemory& memory);
   void bind(ParameterStore& store, std::span<float> gradients);
 
   const std::vector<Segment>& forward_segments() const { return forward_segments_; }
@@ -77,10 +91,10 @@ class Program {
   /// Copies rows() samples in (plain float32; targets int32 or float32 as the loss wants; null: none). inputs: of a
   /// stage of a pipeline, the values that enter, [rows, shape] one behind the other.
   void load(const float* inputs, const void* targets);
-  void forward(std::size_t segment, const device::RunContext& context);
+  /// after_op is called after every op: the place where communication makes progress.
+  void forward(std::size_t segment, const device::RunContext& context, const std::function<void()>& after_op = {});
   /// Loss, metrics and, in training, the gradient of the output.
   MicroBatchResult loss(const device::RunContext& context);
-  /// after_op is called after every op: the place where communication makes progress.
   void backward(std::size_t segment, const device::RunContext& context, const std::function<void()>& after_op);
   /// Sums for running values, to be replaced by global sums before end_step.
   std::span<double> deferred_statistics() { return deferred_; }
@@ -102,7 +116,6 @@ class Program {
   /// After backward: what the stage before gets.
   void read_entering_gradient(float* gradient);
 
-  std::size_t arena_bytes() const;
   /// "conv2d_1 conv2d jit:avx512_core 0.123 MiB saved" per op.
   std::vector<std::string> describe() const;
 
@@ -115,7 +128,8 @@ class Program {
 
   void make_ops(const std::vector<device::TensorDesc>& fixed_params);
   void plan_storage();
-  void bind_buffers(ParameterStore& store, std::span<float> gradients);
+  void plan_gradients();
+  void bind_buffers(ParameterStore& store, std::span<float> gradients, const ProgramMemory& memory);
   void bind_statistics();
   /// The first of the nodes whose values are read from outside: the output, or what leaves the stage.
   int first_read_outside() const;
@@ -139,8 +153,9 @@ class Program {
   std::vector<Input> inputs_;
   std::unique_ptr<device::LossOp> loss_op_;
   std::unique_ptr<StoragePlan> storage_;
-  int scratch_storage_ = -1;
-  std::unique_ptr<device::Buffer> arena_;
+  MemoryPlan placed_;
+  std::size_t scratch_bytes_ = 64;
+  std::unique_ptr<device::Buffer> arena_, scratch_;  // null: of the caller
   std::vector<Call> forward_calls_, backward_calls_;
   std::vector<Segment> forward_segments_, backward_segments_;
   struct Leaving {

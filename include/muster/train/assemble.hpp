@@ -23,6 +23,10 @@ parallel::GrainPlan grain_plan(const Config& config, const model::Network& netwo
 /// Compute threads per rank: as configured, else 1 in bitwise mode, else the given cores (LaunchFacts::cores_per_rank).
 int thread_count(const Config& config, int cores);
 
+/// A stated name of no_decay that no parameter ends in would silently do nothing: Error(usage). The default list is for
+/// any network.
+void check_no_decay(const optim::OptimizerOptions& options, const model::Network& network);
+
 /// The network with its parameters and optimizer state, as laid out by the program that will train it; not yet able to
 /// compute. A parameter server needs no more than this.
 class TrainableModel {
@@ -73,6 +77,20 @@ ReplicaLinks links_over(const Config& config, comm::Communicator& data, int thre
 /// The same for a stage of a replica.
 ReplicaLinks links_over(const Config& config, parallel::Grid& grid, int threads);
 
+/// Bytes that a rank holds while it trains.
+struct MemoryUse {
+  std::int64_t stage = 0;
+  std::int64_t parameters = 0, gradients = 0, optimizer = 0;
+  std::int64_t activations = 0;  ///< with what ops need while they run
+  std::int64_t evaluation = 0;   ///< what evaluations need beyond that
+  std::int64_t tied = 0;         ///< for gradients of weights that other stages hold too
+  std::int64_t messages = 0;     ///< of the buffers between stages
+
+  std::int64_t total() const { return parameters + gradients + optimizer + activations + evaluation + tied + messages; }
+};
+/// Collective: that of the rank which holds most.
+MemoryUse largest_use(comm::Communicator& world, const MemoryUse& own);
+
 class Replica : public TrainableModel {
  public:
   /// Collective over the replicas. dataset_size: samples of an epoch (full and tail batch are compiled). between_ops:
@@ -91,6 +109,7 @@ class Replica : public TrainableModel {
   std::vector<optim::ParamRun> own_runs;          ///< what this replica updates, relative to shard.begin
   std::unique_ptr<parallel::ShardGather> gather;  ///< null where not sharded
   parallel::StageLinks alone;                     ///< what a replica of one stage has for links
+  parallel::StageLinks& links;                    ///< to the neighbours in a pipeline
   std::unique_ptr<parallel::TiedGradients> tied;  ///< null where no other stage holds a weight of this one
   std::unique_ptr<Step> step;
 
@@ -98,8 +117,13 @@ class Replica : public TrainableModel {
   /// sharded, nothing.
   std::vector<std::vector<float>> gather_optimizer_state();
 
-  /// Lines of the start-up table: network, stages, memory, reduction.
-  std::vector<std::string> describe() const;
+  /// Of this rank. evaluation: bytes that it needs beyond the memory of the step.
+  MemoryUse memory(std::size_t evaluation) const;
+  /// Lines of the start-up table: network, stages, memory, reduction. largest: of all ranks.
+  std::vector<std::string> describe(const MemoryUse& largest) const;
+
+ private:
+  std::string describe_reduction() const;
 };
 
 }  // namespace muster::train

@@ -30,6 +30,9 @@ class Evaluator {
   /// ranks: all of it.
   Evaluator(const Config& config, const model::Network& network, device::Backend& backend, model::ParameterStore& store,
             comm::Communicator& ranks, parallel::Grid& grid, int threads);
+  /// Compiles for a test split of so many samples before the first evaluation; lent: as Inference::prepare(). Returns
+  /// the bytes it has allocated. Not collective.
+  std::size_t prepare(std::int64_t samples, const model::ProgramMemory& lent);
   /// Collective. Opens config.data.test (which must be set). is_over: asked after every batch; may be empty;
   /// true, on a group of one rank only: what follows is left out, as at a signal.
   EvalResult run(bool wants_confusion, const std::function<bool()>& is_over = {});

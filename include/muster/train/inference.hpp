@@ -12,13 +12,23 @@
 
 namespace muster::train {
 
+/// Rows of a micro-batch of evaluation: data.test_batch, else those of a micro-batch of training on one rank.
+std::int64_t test_batch_rows(const Config& config);
+
 class Inference {
  public:
   /// Refers to all of these.
   Inference(const Config& config, const model::Network& network, device::Backend& backend, model::ParameterStore& store,
             int threads);
-  /// Reads ahead in index order; of every `ranks` micro-batches this rank gets one (empty rows at the end).
-  std::unique_ptr<dataset::BatchQueue> open(std::unique_ptr<dataset::Dataset> data, int rank, int ranks) const;
+  /// Makes the programs for a split of so many samples before the first batch comes. lent: memory that nobody else uses
+  /// during evaluations; what does not fit there is allocated.
+  void prepare(std::int64_t samples, const model::ProgramMemory& lent = {});
+  /// Allocated by prepare().
+  std::size_t arena_bytes() const { return (arena_ ? arena_->bytes() : 0) + (scratch_ ? scratch_->bytes() : 0); }
+  /// Reads ahead in index order; of every `ranks` micro-batches this rank gets one (empty rows at the end). stages: of
+  /// a pipeline the first reads inputs, the last targets.
+  std::unique_ptr<dataset::BatchQueue> open(std::unique_ptr<dataset::Dataset> data, int rank, int ranks,
+                                            const parallel::StageLinks& stages = {}) const;
   /// Where the batch's samples stand, for a program's forward and loss.
   device::RunContext context_of(const dataset::Batch& batch) const;
   /// Runs the batch (rows not empty; targets null where there are none) through the network. The program holds its
@@ -28,6 +38,7 @@ class Inference {
   model::Program& forward(const dataset::Batch& batch, parallel::StageLinks& stages);
 
  private:
+  std::unique_ptr<model::Program> make(std::int64_t rows) const;
   model::Program& program(std::int64_t rows);
 
   const Config& config_;
@@ -35,6 +46,7 @@ class Inference {
   device::Backend& backend_;
   model::ParameterStore& store_;
   int threads_;
+  std::unique_ptr<device::Buffer> arena_, scratch_;  // of prepare(), where nothing lent was large enough
   std::map<std::int64_t, std::unique_ptr<model::Program>> programs_;  // by rows
 };
 

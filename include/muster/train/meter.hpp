@@ -31,9 +31,11 @@ class Meter {
  public:
   Meter() { step_ms_.reserve(most_step_times); }
   void add(const StepResult& result, double step_s);
-  /// Collective; starts the next interval. stall_s, waited_s: totals so far of the queue and of the statistic sums.
-  /// labels_per_sample: what accuracies are shares of.
-  Interval finish(comm::Communicator& data, double stall_s, double waited_s, std::int64_t labels_per_sample);
+  /// Collective; starts the next interval. data: rows and losses are summed over these ranks; world: seconds over
+  /// those (in a pipeline the other stages too). stall_s, waited_s: totals so far of the queue and of the statistic
+  /// sums. labels_per_sample: what accuracies are shares of.
+  Interval finish(comm::Communicator& data, comm::Communicator& world, double stall_s, double waited_s,
+                  std::int64_t labels_per_sample);
   std::int64_t steps() const { return steps_ + carried_[0]; }
   /// Collective: steps, rows, loss units, correct and top-k correct so far in this interval, for a checkpoint.
   std::array<std::int64_t, 5> totals(comm::Communicator& data) const;

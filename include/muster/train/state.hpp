@@ -14,8 +14,9 @@ namespace muster::train {
 CheckpointState gather_state(TrainableModel& model, std::span<const std::span<const float>> optimizer_state);
 CheckpointState gather_state(TrainableModel& model);
 /// Collective over the stages of one replica (rank = stage): the state of the whole network on the first, elsewhere an
-/// empty one. own: gather_state() of this stage.
-CheckpointState gather_stages(const CheckpointState& own, const TrainableModel& model, comm::Communicator& replica);
+/// empty one. own: gather_state() of this stage. Tensor by tensor: what has been sent is freed, and the first stage
+/// holds the whole once.
+CheckpointState gather_stages(CheckpointState own, const TrainableModel& model, comm::Communicator& replica);
 /// Of the weights and the optimizer's whole state.
 double state_bytes(const TrainableModel& model);
 /// The reverse; a sharded model takes its shard. Throws Error(checkpoint) where names or shapes do not fit the network

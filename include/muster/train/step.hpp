@@ -87,6 +87,7 @@ class Step {
 
   StepParts parts_;
   std::function<void()> make_progress_;
+  std::function<void()> move_messages_;            // of the forward pass; empty: one stage
   std::vector<double> grain_statistics_, totals_;  // of the segment being summed: per grain, and over all
   std::vector<double> deferred_;                   // per grain
   bool requests_stop_ = false;

@@ -49,8 +49,39 @@ void for_pieces(std::span<T> values, std::size_t piece, const F& f) {
   } while (!values.empty());
 }
 
+/// Memory of finished requests, for the next ones: a step that sends messages allocates nothing. Of the one thread that
+/// talks.
+class Spares {
+ public:
+  Spares() { free_.reserve(most); }
+  ~Spares() {
+    for (void* block : free_) ::operator delete(block);
+  }
+  void* take(std::size_t bytes) {
+    if (free_.empty()) return ::operator new(bytes);
+    void* block = free_.back();
+    free_.pop_back();
+    return block;
+  }
+  void give_back(void* block) {
+    if (free_.size() < most) free_.push_back(block);
+    else ::operator delete(block);
+  }
+
+ private:
+  static constexpr std::size_t most = 256;
+  std::vector<void*> free_;
+};
+
+Spares& spares() {
+  static thread_local Spares of_requests;
+  return of_requests;
+}
+
 class MpiRequest final : public Request {
  public:
+  static void* operator new(std::size_t bytes) { return spares().take(bytes); }
+  static void operator delete(void* block) { spares().give_back(block); }
   MPI_Request* add() { return &(used_++ == 0 ? first_ : more_.emplace_back(MPI_REQUEST_NULL)); }
   bool test() override {
     int is_done = 0;
@@ -106,12 +137,12 @@ void MpiCommunicator::count(std::size_t bytes) {
 }
 
 void MpiCommunicator::finish(MPI_Request request, const std::string& what) {
-  const Deadline deadline(what, deadline_s());
+  const Stopwatch watch;
   for (;;) {
     int is_done = 0;
     MUSTER_MPI(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE));
     if (is_done != 0) return;
-    runtime_->pause(deadline.elapsed_s(), deadline.limit_s(), what, members_);
+    runtime_->pause(watch.elapsed_s(), deadline_s(), what, members_);
   }
 }
 
@@ -208,14 +239,14 @@ RequestPtr MpiCommunicator::receive(std::span<std::byte> bytes, int source, int 
 void MpiCommunicator::wait_all(std::span<const RequestPtr> requests, std::span<const int> peers,
                                const std::string& what) {
   MUSTER_CHECK_EQ(requests.size(), peers.size());
-  const Deadline deadline(what, deadline_s());
-  std::vector<int> missing;
+  deadline_.restart(what, deadline_s());
+  missing_.reserve(requests.size());
   for (;;) {
-    missing.clear();
+    missing_.clear();
     for (std::size_t i = 0; i < requests.size(); ++i)
-      if (!requests[i]->test()) missing.push_back(peers[i]);
-    if (missing.empty()) return;
-    poll(deadline, missing);
+      if (!requests[i]->test()) missing_.push_back(peers[i]);
+    if (missing_.empty()) return;
+    poll(deadline_, missing_);
   }
 }
 

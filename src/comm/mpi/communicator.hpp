@@ -55,6 +55,9 @@ class MpiCommunicator final : public Communicator {
   std::vector<int> members_;                       ///< world ranks, by rank
   std::size_t piece_bytes_;                        ///< MPI counts are int: larger buffers go in pieces
   std::vector<std::shared_ptr<Traffic>> traffic_;  ///< of the groups this one was split from, then its own
+  // Of the wait under way, kept so that waiting allocates nothing.
+  Deadline deadline_{"", 0};
+  std::vector<int> missing_;
 };
 
 }  // namespace muster::comm

@@ -271,7 +271,7 @@ std::vector<ConfigKey> data_keys() {
           .example("128"),
       key<Config>(
           "data.test_batch", [](Config & c) -> auto& { return c.data.test_batch; }, at_least_or("auto", 1),
-          "samples per evaluation batch; auto: as batch")
+          "samples per evaluation batch; auto: batch / run.accumulate")
           .unit("samples"),
       shuffle_key(),
       transforms_key(),

@@ -1,8 +1,9 @@
-// GPT-2's byte-pair encoding. The text is cut into words (contractions, letters, digits, other signs, each with at most
+// GPT-2's byte-pair encoding. The text is cut into words (contractions, letters, numbers, other signs, each with at most
 // one space before it, and runs of space); the bytes of a word are written as printable characters, and neighbours are
 // merged in the order of the merge table until no pair is in it.
 #include <muster/dataset/vocabulary.hpp>
 
+#include "dataset/text/numbers.hpp"
 #include "dataset/text/utf8.hpp"
 
 #include <muster/base/error.hpp>
@@ -30,10 +31,10 @@ std::array<std::string, 256> byte_names() {
   return names;
 }
 
-/// Letters, digits and spaces of all scripts, by the C.UTF-8 locale.
+/// Letters, numbers and spaces of all scripts; what is no number by the C.UTF-8 locale, whose letters include digits.
 class Classes {
  public:
-  enum Class { letter, digit, space, other };
+  enum Class { letter, number, space, other };
   Classes() : locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
     if (!locale_) fail(ExitCode::launch, "the locale C.UTF-8 is not installed; GPT-2's vocabulary needs it");
   }
@@ -41,7 +42,7 @@ class Classes {
   Classes(const Classes&) = delete;
   Classes& operator=(const Classes&) = delete;
   Class of(char32_t point) const {
-    if (point >= '0' && point <= '9') return digit;
+    if (is_number(point)) return number;
     const auto c = static_cast<std::wint_t>(point);
     if (iswspace_l(c, locale_) != 0 || point == 0xA0) return space;
     return iswalpha_l(c, locale_) != 0 ? letter : other;

@@ -48,6 +48,17 @@ void Outbox::send() {
   next_ = (next_ + 1) % buffers_.size();
 }
 
+void Outbox::progress() {
+  for (const comm::RequestPtr& request : requests_)
+    if (request) request->test();
+}
+
+std::size_t Outbox::buffer_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& buffer : buffers_) bytes += buffer.size() * sizeof(float);
+  return bytes;
+}
+
 void Outbox::finish() {
   for (std::size_t slot = 0; slot < requests_.size(); ++slot) wait(slot);
 }
@@ -73,6 +84,8 @@ std::span<const float> Inbox::take(std::int64_t elements, std::int64_t following
   return message;
 }
 
+bool Inbox::progress() { return request_ && request_->test(); }
+
 StageLinks::StageLinks(comm::Communicator& replica)
     : replica_(&replica),
       stages_(replica.size()),
@@ -89,6 +102,25 @@ StageLinks::StageLinks(comm::Communicator& replica)
     values_in = Inbox(replica, stage_ - 1, values_tag, name("values from stage ", stage_ - 1));
     gradients_out = Outbox(replica, stage_ - 1, gradients_tag, depth, name("gradients to stage ", stage_ - 1));
   }
+}
+
+void StageLinks::progress() {
+  values_out.progress();
+  gradients_out.progress();
+  values_in.progress();
+  gradients_in.progress();
+}
+
+std::size_t StageLinks::buffer_bytes() const {
+  return values_out.buffer_bytes() + gradients_out.buffer_bytes() + values_in.buffer_bytes() +
+         gradients_in.buffer_bytes();
+}
+
+std::size_t StageLinks::full_buffer_bytes(const Messages& largest) const {
+  const std::int64_t unread = stages_;
+  const std::int64_t ahead = is_last() ? 0 : unread * largest.values_out + 2 * largest.gradients_in;
+  const std::int64_t behind = is_first() ? 0 : unread * largest.gradients_out + 2 * largest.values_in;
+  return static_cast<std::size_t>(ahead + behind) * sizeof(float);
 }
 
 void StageLinks::finish() {

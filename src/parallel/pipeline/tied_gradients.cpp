@@ -20,8 +20,11 @@ TiedGradients::TiedGradients(comm::Communicator& replica, std::vector<TiedParame
   std::vector<Range> not_counted;
   for (const TiedParameter& param : params_) {
     MUSTER_CHECK(std::ranges::count(param.holders, replica_.rank()) == 1, "stage {} is no holder", replica_.rank());
-    for (std::size_t other = 1; other < param.holders.size(); ++other)
+    for (int holder : param.holders) {
+      if (holder == replica_.rank()) continue;
       received_.emplace_back(static_cast<std::size_t>(param.slice.size()));
+      peers_.insert(peers_.end(), 2, holder);
+    }
     if (param.holders.front() != replica_.rank()) not_counted.push_back(param.slice);
   }
   std::ranges::sort(not_counted, {}, &Range::begin);
@@ -31,6 +34,13 @@ TiedGradients::TiedGradients(comm::Communicator& replica, std::vector<TiedParame
     begin = slice.end;
   }
   if (begin < elements) counted_.push_back({begin, elements});
+  requests_.resize(peers_.size());
+}
+
+std::size_t TiedGradients::bytes() const {
+  std::size_t elements = summed_.size();
+  for (const auto& of_another : received_) elements += of_another.size();
+  return elements * sizeof(float);
 }
 
 double TiedGradients::add_up(std::span<const float> summed) {
@@ -38,18 +48,16 @@ double TiedGradients::add_up(std::span<const float> summed) {
   const auto slice_of = [](auto arena, const Range& range) {
     return arena.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
   };
-  std::vector<comm::RequestPtr> requests;
-  std::vector<int> peers;
   std::size_t from = 0;
   for (const TiedParameter& param : params_)
     for (int holder : param.holders) {
       if (holder == replica_.rank()) continue;
-      requests.push_back(replica_.receive(comm::bytes_of(std::span(received_[from++])), holder, tied_tag));
-      requests.push_back(replica_.send(comm::bytes_of(slice_of(summed, param.slice)), holder, tied_tag));
-      peers.insert(peers.end(), 2, holder);
+      requests_[2 * from] = replica_.receive(comm::bytes_of(std::span(received_[from])), holder, tied_tag);
+      requests_[2 * from + 1] = replica_.send(comm::bytes_of(slice_of(summed, param.slice)), holder, tied_tag);
+      ++from;
     }
   std::ranges::copy(summed, summed_.begin());
-  replica_.wait_all(requests, peers, tied_exchange);
+  replica_.wait_all(requests_, peers_, tied_exchange);
 
   from = 0;
   for (const TiedParameter& param : params_) {

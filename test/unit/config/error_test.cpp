@@ -61,11 +61,23 @@ TEST(Errors, OutOfRange) {
             Lines{"c.yaml:10:16: device.kind: expected auto | cpu | cuda | ref, found 'gpu'; did you mean 'cpu'?"});
 }
 
+TEST(Errors, WhatAGpuCannotDo) {
+  const std::string config = minimal + "device: {kind: cuda}\n";
+  EXPECT_EQ(problems_of(config), Lines{});
+  EXPECT_EQ(problems_of(config + "parallel: {grid: {pipeline: 2}}\n", {"run.accumulate=2"}),
+            Lines{"c.yaml:11:29: parallel.grid.pipeline: 2 stages need device.kind: cpu, found cuda; use 1"});
+  EXPECT_EQ(problems_of(config + "parallel: {shard: optimizer}\noptimizer: {adam: {lr: 0.1}}\n"),
+            Lines{"c.yaml:11:19: parallel.shard: optimizer needs device.kind: cpu, found cuda; use none"});
+  EXPECT_EQ(problems_of(config + "parallel: {strategy: parameter_server, servers: 1}\n"),
+            Lines{"c.yaml:10:16: device.kind: with parallel.strategy: parameter_server workers and servers compute on "
+                  "the CPU, found cuda; use cpu, or mirrored or multi_worker_mirrored"});
+}
+
 TEST(Errors, WhatAPipelineCannotDo) {
   EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2}}\n"),
             Lines{"c.yaml:10:29: run.accumulate: a pipeline of 2 stages needs at least 2 micro-batches, found 1"});
   EXPECT_EQ(problems_of(minimal + "parallel: {grid: {pipeline: 2}, wire: bf16}\n", {"run.accumulate=2"}),
-            Lines{"c.yaml:10:36: parallel.wire: bf16 cannot go with parallel.grid.pipeline > 1, whose messages between "
+            Lines{"c.yaml:10:39: parallel.wire: bf16 cannot go with parallel.grid.pipeline > 1, whose messages between "
                   "stages are fp32; use fp32"});
   EXPECT_EQ(problems_of(minimal + "parallel: {pipeline_schedule: gpipe}\n"),
             Lines{"c.yaml:10:31: parallel.pipeline_schedule: means nothing with parallel.grid.pipeline: 1; remove it"});

@@ -75,6 +75,30 @@ TEST(BatchQueue, ARankWithoutRowsStillSeesEveryBatch) {
   EXPECT_EQ(batches, 4);
 }
 
+TEST(BatchQueue, ReadsOnlyWhatIsAskedFor) {
+  for (const bool is_first : {true, false})
+    for (const bool is_last : {true, false}) {
+      QueueOptions options = options_for(1, 0, 4, 8);
+      options.is_training = false;
+      options.reads_inputs = is_first;
+      options.reads_targets = is_last;
+      BatchQueue queue(std::make_unique<FakeDataset>(8, Shape{2}), options);
+      queue.next();
+      const Batch* batch = queue.next();
+      ASSERT_NE(batch, nullptr);
+      EXPECT_EQ(batch->rows.size(), 4);
+      EXPECT_EQ(batch->indices, (std::vector<std::int64_t>{4, 5, 6, 7}));
+      ASSERT_EQ(batch->inputs != nullptr, is_first);
+      ASSERT_EQ(batch->targets != nullptr, is_last);
+      if (is_first) {
+        EXPECT_EQ(batch->inputs[3], 501);
+      }
+      if (is_last) {
+        EXPECT_EQ(static_cast<const std::int32_t*>(batch->targets)[1], 2);
+      }
+    }
+}
+
 TEST(BatchQueue, AFailureInTheThreadComesOutOfNextAfterTheGoodBatches) {
   auto data = std::make_unique<FakeDataset>(8, Shape{1});
   data->fails_at = 5;

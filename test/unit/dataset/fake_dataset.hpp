@@ -21,10 +21,10 @@ class FakeDataset : public Dataset {
   void read(std::span<const std::int64_t> indices, void* inputs, void* targets) override {
     for (std::size_t n = 0; n < indices.size(); ++n) {
       if (indices[n] == fails_at) fail(ExitCode::data, "sample {} cannot be read", indices[n]);
-      for (std::int64_t e = 0; e < shape_.elements(); ++e)
+      for (std::int64_t e = 0; inputs && e < shape_.elements(); ++e)
         static_cast<float*>(inputs)[static_cast<std::int64_t>(n) * shape_.elements() + e] =
             indices[n] == nan_at ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(100 * indices[n] + e);
-      static_cast<std::int32_t*>(targets)[n] = static_cast<std::int32_t>(indices[n] % 3);
+      if (targets) static_cast<std::int32_t*>(targets)[n] = static_cast<std::int32_t>(indices[n] % 3);
     }
   }
   std::int64_t fails_at = -1, nan_at = -1;

@@ -39,7 +39,6 @@ TEST(Vocabulary, BytesAndCharacters) {
 /// The 256 bytes in the order of GPT-2's files, then the results of the merges, then the end mark.
 struct SmallGpt2 {
   SmallGpt2() {
-    int next = 0;
     const auto add = [&](const std::string& token) {
       json += (next ? ", " : "{") + ("\"" + token + "\": ") + std::to_string(next), ++next;
     };
@@ -58,6 +57,7 @@ struct SmallGpt2 {
   }
   std::string json, merges = "#version: 0.2\nt h\nth e\nĠ the\ne r\nth er\n";
   int first_merged = 0;
+  int next = 0;  // the id of the next token
 };
 
 TEST(Vocabulary, Gpt2MergesByRankInsideWords) {
@@ -77,6 +77,23 @@ TEST(Vocabulary, Gpt2MergesByRankInsideWords) {
   const std::string text = "Über the\n\n  other, don't 12€ \t end ";
   EXPECT_EQ(vocabulary->decode(vocabulary->encode(text)), text);
   EXPECT_EQ(parse_vocabulary(vocabulary->serialise())->encode(text), vocabulary->encode(text));
+}
+
+TEST(Vocabulary, Gpt2KeepsNumbersOfAllScriptsFromLetters) {
+  // Merges of a sign with the first byte of a number: they show which are in one word.
+  SmallGpt2 files;
+  files.json.pop_back();
+  for (const char* token : {"2Â", "aÂ", "2Ù", "aÙ"})
+    files.json += fmt::format(", \"{}\": {}", token, files.next++);
+  files.json += "}";
+  files.merges += "2 Â\na Â\n2 Ù\na Ù\n";
+  const auto vocabulary = gpt2_vocabulary(files.json, files.merges);
+  // Bytes: superscript two C2 B2 (ids 126, 110), Arabic-Indic three D9 A3 (149, 96)
+  EXPECT_EQ(vocabulary->encode("2²"), (Ids{261, 110}));
+  EXPECT_EQ(vocabulary->encode("a²"), (Ids{'a' - 33, 126, 110}));
+  EXPECT_EQ(vocabulary->encode("2٣"), (Ids{263, 96}));
+  EXPECT_EQ(vocabulary->encode("a٣"), (Ids{'a' - 33, 149, 96}));
+  EXPECT_EQ(vocabulary->encode("aª"), (Ids{262, 103}));  // the ordinal indicator C2 AA is a letter
 }
 
 TEST(Vocabulary, Gpt2FilesAreChecked) {

@@ -5,41 +5,7 @@
 #include <muster/comm/session.hpp>
 #include <muster/train/assemble.hpp>
 
-#include <dlfcn.h>
-#include <execinfo.h>
-#include <cstddef>
-#include <cstring>
-
-namespace {
-thread_local bool is_counting = false;
-thread_local long allocations = 0;
-}  // namespace
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-namespace {
-/// Whether oneDNN asked for it: its execute call makes small lists of arguments, which we cannot help.
-bool is_from_onednn() {
-  void* frames[24];
-  const int count = backtrace(frames, 24);
-  for (int i = 0; i < count; ++i) {
-    Dl_info info;
-    if (dladdr(frames[i], &info) != 0 && info.dli_fname && std::strstr(info.dli_fname, "libdnnl")) return true;
-  }
-  return false;
-}
-}  // namespace
-
-// glibc's own entry, so that the library's calls are seen too. Sanitizers bring their own malloc.
-extern "C" void* __libc_malloc(std::size_t);
-extern "C" void* malloc(std::size_t bytes) {
-  if (is_counting) {
-    is_counting = false;
-    if (!is_from_onednn()) ++allocations;
-    is_counting = true;
-  }
-  return __libc_malloc(bytes);
-}
-#endif
+#include "allocations.hpp"
 
 namespace muster::train {
 namespace {
@@ -85,25 +51,17 @@ TEST(Step, AllocatesNothing) {
     batch.inputs = inputs.data();
     batch.targets = labels.data();
     for (int step = 0; step < 3; ++step) replica.step->run(batch, step, 1e-3, false);
-    void* warm[4];
-    backtrace(warm, 4);  // loads the unwinder, which allocates once
-    allocations = 0;
-    is_counting = true;
-    for (int step = 3; step < 8; ++step) replica.step->run(batch, step, 1e-3, false);
-    is_counting = false;
-    EXPECT_EQ(allocations, 0) << mode;
+    const auto run = [&] {
+      for (int step = 3; step < 8; ++step) replica.step->run(batch, step, 1e-3, false);
+    };
+    EXPECT_EQ(test::allocations_of(run), 0) << mode;
     replica.close();
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if MUSTER_COUNTS_ALLOCATIONS
 TEST(Step, TheCountSeesAnAllocation) {
-  allocations = 0;
-  is_counting = true;
-  std::vector<int>* made = new std::vector<int>(1000);
-  is_counting = false;
-  delete made;
-  EXPECT_GE(allocations, 1);
+  EXPECT_GE(test::allocations_of([] { delete new std::vector<int>(1000); }), 1);
 }
 #endif
 

@@ -1,7 +1,8 @@
 // What the stages of one replica say to each other: the values of a micro-batch to the next stage, their gradient back
 // to the one before. Messages of one kind go in order, so they carry no numbers. Sending copies and returns at once
-// unless many messages are unread; the next receive is under way while a stage computes. Every wait has a name and the
-// communicator's deadline.
+// unless many messages are unread; the next receive is under way while a stage computes. MPI moves large messages only
+// while it is asked to: progress(), called between the ops of both passes, lets them arrive behind the computing. Every
+// wait has a name and the communicator's deadline.
 //
 //   stage 0   --values-->   stage 1   --values-->   stage 2
 //             <-gradients-            <-gradients-
@@ -26,9 +27,12 @@ class Outbox {
   /// Room for the next message, of the caller until send(); waits while `depth` are unread. Throws Error(comm).
   std::span<float> room(std::int64_t elements);
   void send();
+  /// Lets what is under way go on.
+  void progress();
   /// Until everything sent is read. Throws Error(comm).
   void finish();
   double waited_s() const { return waited_s_; }
+  std::size_t buffer_bytes() const;
 
  private:
   void wait(std::size_t slot);
@@ -51,7 +55,10 @@ class Inbox {
   /// The next message, valid until the next call. following: elements of the one behind it, whose receive is started;
   /// 0: not known. Throws Error(comm).
   std::span<const float> take(std::int64_t elements, std::int64_t following);
+  /// Lets what is under way go on; whether the next message is there (false where its receive is not started).
+  bool progress();
   double waited_s() const { return waited_s_; }
+  std::size_t buffer_bytes() const { return (buffers_[0].size() + buffers_[1].size()) * sizeof(float); }
 
  private:
   void start(std::int64_t elements);
@@ -88,11 +95,20 @@ class StageLinks {
   Outbox values_out, gradients_out;
   Inbox values_in, gradients_in;
 
+  /// Lets all messages under way go on; cheap.
+  void progress();
   /// At the end of a step: until the neighbours have read everything.
   void finish();
   /// Collective over the stages: their sums, in the order of the stages. Nothing for one stage.
   void add_up(StageSums& sums);
-  /// Waited so far, for messages of either kind.
+  /// Elements of the largest messages of a stage.
+  struct Messages {
+    std::int64_t values_out = 0, gradients_out = 0, values_in = 0, gradients_in = 0;
+  };
+  /// Bytes of the messages' buffers so far, and when all have held their largest message.
+  std::size_t buffer_bytes() const;
+  std::size_t full_buffer_bytes(const Messages& largest) const;
+  /// Waited so far, for messages and sums.
   double waited_s() const;
 
  private:

@@ -22,6 +22,8 @@ class TiedGradients {
   /// order that all stages share.
   TiedGradients(comm::Communicator& replica, std::vector<TiedParameter> params, std::int64_t elements);
 
+  /// Of what is kept beside the gradients: a summed arena and what the others send.
+  std::size_t bytes() const;
   /// Collective over the holders. summed: over the replicas. Returns the seconds it took. Throws Error(comm).
   double add_up(std::span<const float> summed);
   /// The arena with tied parameters summed over the stages; after add_up().
@@ -35,6 +37,8 @@ class TiedGradients {
   std::vector<Range> counted_;
   std::vector<float> summed_;
   std::vector<std::vector<float>> received_;  // per parameter and other holder
+  std::vector<int> peers_;                    // of each request of an exchange: a receive and a send in turn
+  std::vector<comm::RequestPtr> requests_;
 };
 
 }  // namespace muster::parallel
