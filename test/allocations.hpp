@@ -8,6 +8,7 @@
 #include <execinfo.h>
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 
 namespace muster::test {
 inline thread_local bool is_counting = false;
