@@ -90,7 +90,7 @@ until_ 'worker 1 \(rank 3 .* is gone'
 kill -CONT "$(rank_of changes 3)"
 until_ 'worker 1 \(rank 3 .* is back'
 fresh_() { grep -c '"is_fresh":1' changes/record.jsonl; }
-for _ in $(seq 400); do [ "$(fresh_)" -ge 4 ] && break; sleep 0.05; done   # three, and worker 1 again
+for _ in $(seq 1200); do [ "$(fresh_)" -ge 4 ] && break; sleep 0.05; done   # three, and worker 1 again
 kill -USR1 "$(rank_of changes 4)"
 wait "$job"
 expect_equal "$?" 75 "exit code of the run: $(tail -n 3 log)"
