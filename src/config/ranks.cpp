@@ -43,13 +43,13 @@ void check_shares(const train::Config& config, std::int64_t replicas, std::vecto
 /// Only lock-step cuts a batch, over as many workers as there may be.
 std::vector<std::string> check_servers(const train::Config& config, int ranks) {
   const auto& p = config.parallel;
-  const int workers = ranks - p.servers;
+  const std::int64_t workers = std::int64_t{ranks} - p.servers;
   if (workers < 1)
     return {fmt::format("parallel.servers: {} of {} ranks as servers leave no worker; start at least {} ranks",
-                        p.servers, ranks, p.servers + 1)};
+                        p.servers, ranks, std::int64_t{p.servers} + 1)};
   if (p.spares >= workers)
     return {fmt::format("parallel.spares: {} of {} workers as spares leave none to train; start at least {} ranks",
-                        p.spares, workers, p.servers + p.spares + 1)};
+                        p.spares, workers, std::int64_t{p.servers} + p.spares + 1)};
   std::vector<std::string> problems;
   if (p.staleness == 0 || p.lock_step_until > 0) check_shares(config, workers, problems);
   return problems;

@@ -3,6 +3,7 @@
 #include "train/local_steps.hpp"
 
 #include <muster/base/clock.hpp>
+#include <muster/base/log.hpp>
 #include <muster/base/pause.hpp>
 
 #include <algorithm>
@@ -56,6 +57,11 @@ std::vector<float> ServerRank::cut_state(std::size_t slot) {
 void ServerRank::start() {
   if (job.has_local_steps()) {  // the workers keep the optimizer's state; checkpoints say that it is empty
     change_optimizer = make_change_optimizer();
+    const auto is_empty = [](std::span<float> slot) {
+      return std::ranges::all_of(slot, [](float value) { return value == 0.0f; });
+    };
+    if (!std::ranges::all_of(model.optimizer_state, is_empty))
+      log::warn("the optimizer's state in the checkpoint is left: that of the workers' own optimizers begins empty");
     for (const std::span<float> slot : model.optimizer_state) std::ranges::fill(slot, 0.0f);
   }
   const optim::Optimizer& optimizer = change_optimizer ? *change_optimizer : *model.optimizer;

@@ -139,6 +139,22 @@ void refuse_unknown(const CheckpointState& state, const TrainableModel& model) {
   refuse_unknown(state.optimizer, slots, "optimizer");
 }
 
+/// Workers with steps of their own keep the optimizer's state to themselves, so it is empty in checkpoints; where both
+/// moments are kept, an update corrects them by the number of updates that should be in them (Kingma and Ba 2015), and
+/// with none in them would be several times too long.
+void refuse_empty_moments(const CheckpointState& state, const TrainableModel& model) {
+  if (state.step == 0 || model.optimizer->slots().size() < 2 || model.config.parallel.has_local_steps()) return;
+  const auto is_empty = [](const NamedTensor& tensor) {
+    return std::ranges::all_of(tensor.values, [](float value) { return value == 0.0f; });
+  };
+  if (state.optimizer.empty() || !std::ranges::all_of(state.optimizer, is_empty)) return;
+  fail(ExitCode::usage,
+       "the checkpoint of step {} holds no state of the optimizer: it was made with parallel.push_every or "
+       "parallel.elastic, where that stays with the workers, and the first updates without it would be far too long; "
+       "resume with the same keys, or start a new run from its weights.safetensors by model.weights",
+       state.step);
+}
+
 }  // namespace
 
 double state_bytes(const TrainableModel& model) {
@@ -148,6 +164,7 @@ double state_bytes(const TrainableModel& model) {
 
 void restore_state(const CheckpointState& state, TrainableModel& model) {
   refuse_unknown(state, model);
+  refuse_empty_moments(state, model);
   restore_weights(state, model.network, *model.store);
   const auto& params = model.network.params;
   const bool is_whole = model.shard.size() == model.store->elements();

@@ -66,7 +66,7 @@ loss=$(grep -o '"loss":[^,]*' warm/metrics.jsonl | head -n 1 | cut -d: -f2)
 expect_equal "$(awk -v l="$loss" 'BEGIN { print (l < 0.2) }')" 1 "loss $loss of the first 20 steps below 0.2"
 
 case_ 'a killed worker: the others do its batches, every sample is used once'
-start_ killed 4 --set run.steps=6000 --set checkpoint.every=never --set eval.every=never
+start_ killed 4 --set run.steps=15000 --set checkpoint.every=never --set eval.every=never
 victim=$(rank_of killed 2)
 expect_true test -n "$victim"
 [ -n "$victim" ] && kill -KILL "$victim"
@@ -74,7 +74,7 @@ await_
 expect_exit 0
 expect_contains 'worker 1 (rank 2'
 expect_contains 'is gone'
-expect_contains 'done        6000 steps'
+expect_contains 'done        15000 steps'
 
 case_ 'a paused worker is let in again and works'
 start_ paused 4 --set run.steps=100000000 --set checkpoint.every=never --set eval.every=never --set log.every='1000 steps'
@@ -125,6 +125,29 @@ expect_file "last/checkpoints/step-$(printf %08d "$step")/manifest.json"
 ranks_ 2 "$MUSTER" train ps.yaml --set run.directory=last --resume --set run.steps=$((step + 100))
 expect_exit 0
 expect_contains "resumed at step $step"
+
+case_ "the state of workers' own optimizers is in no checkpoint: adam cannot go on without it, nor can it be handed over"
+own=(--set run.directory=own --set 'optimizer={adam: {lr: 0.01}}' --set eval.every=never)
+ranks_ 3 "$MUSTER" train ps.yaml "${own[@]}" --set run.steps=100 --set parallel.push_every=4
+expect_exit 0
+ranks_ 3 "$MUSTER" train ps.yaml "${own[@]}" --set run.steps=200 --resume
+expect_exit 2
+expect_contains 'holds no state of the optimizer'
+ranks_ 3 "$MUSTER" train ps.yaml "${own[@]}" --set run.steps=200 --set parallel.push_every=4 --resume
+expect_exit 0
+expect_lacks 'begins empty'
+ranks_ 3 "$MUSTER" train ps.yaml "${own[@]}" --set run.directory=handed --set run.steps=100
+expect_exit 0
+ranks_ 3 "$MUSTER" train ps.yaml "${own[@]}" --set run.directory=handed --set run.steps=200 --set parallel.push_every=4 --resume
+expect_exit 0
+expect_contains "the workers' own optimizers begins empty"
+
+case_ 'a signal stops workers with long pushes'
+start_ long 3 --set parallel.push_every=1000 --set run.steps=100000000 --set checkpoint.every=never --set eval.every=never
+kill -USR1 "$(rank_of long 0)"
+await_
+expect_exit 75
+expect_contains 'state saved'
 
 case_ 'lock-step: killed and paused workers, another share for everybody, and the bytes of an undisturbed run'
 lock_step="--set run.reproducible=bitwise --set parallel.staleness=0 --set run.steps=3000 --set checkpoint.every=never --set eval.every=never"

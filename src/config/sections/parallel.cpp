@@ -50,7 +50,7 @@ std::vector<ConfigKey> server_keys() {
           .unit("pushes"),
       key<Config>(
           "parallel.heartbeat_deadline_s", [](Config & c) -> auto& { return c.parallel.heartbeat_deadline_s; },
-          above(0), "parameter_server: a rank that is silent for longer is gone")
+          between(0.1, 1e6), "parameter_server: a rank that is silent for longer is gone")
           .unit("s"),
       key<Config>(
           "parallel.transport", [](Config & c) -> auto& { return c.parallel.transport; },

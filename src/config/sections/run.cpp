@@ -29,7 +29,7 @@ std::vector<ConfigKey> run_keys() {
           "run.accumulate", [](Config & c) -> auto& { return c.run.accumulate; }, between(1, 65536),
           "micro-batches per replica and step: less memory, same result (not with bitwise)"),
       key<Config>(
-          "run.deadline_s", [](Config & c) -> auto& { return c.run.deadline_s; }, above(0),
+          "run.deadline_s", [](Config & c) -> auto& { return c.run.deadline_s; }, between(0.1, 1e6),
           "limit of every wait for other ranks")
           .unit("s"),
       wall_time_key(

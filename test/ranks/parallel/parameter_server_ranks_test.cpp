@@ -198,8 +198,8 @@ class SilentWorker : public testing::TestWithParam<comm::WindowKind> {};
 TEST_P(SilentWorker, IsDroppedAndLetInAgain) {
   Job job(1, GetParam());
   Outcome outcome;
-  if (job.roles.is_server(job.world->rank())) serve(job, {0, true, 1}, 0.5, outcome);
-  else EXPECT_TRUE(work(job, job.roles.worker_of(job.world->rank()) == 0 ? 3 : -1, 1.2, 0.06));
+  if (job.roles.is_server(job.world->rank())) serve(job, {0, true, 1}, 1.0, outcome);
+  else EXPECT_TRUE(work(job, job.roles.worker_of(job.world->rank()) == 0 ? 3 : -1, 2.4, 0.12));
   if (job.world->rank() == 0) {
     EXPECT_EQ(outcome.updates, batches);
     EXPECT_EQ(outcome.gone, std::vector<std::int64_t>{0});
