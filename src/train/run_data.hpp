@@ -18,7 +18,7 @@ struct RunData {
   std::int64_t size = 0;  ///< samples of an epoch
   std::int64_t steps_per_epoch = 0, total_steps = 0, total_samples = 0;
   std::int64_t log_steps = 0, eval_steps = 0, checkpoint_steps = 0;  ///< between two of them; 0: never
-  std::int64_t test_size = 0;  ///< samples of the test split
+  std::int64_t test_size = 0;                                        ///< samples of the test split
   bool has_labels = false, has_test = false;
 
   std::int64_t first_step_of_epoch(std::int64_t step) const { return step / steps_per_epoch * steps_per_epoch; }

@@ -35,7 +35,7 @@ struct QueueOptions {
   int depth = 2;                  ///< batches held ready
   bool is_training = true;        ///< shuffle and augment; else in index order, normalise only
   bool check_finite = true;
-  bool reads_inputs = true;   ///< else they are not read, and Batch::inputs is null; targets likewise
+  bool reads_inputs = true;  ///< else they are not read, and Batch::inputs is null; targets likewise
   bool reads_targets = true;
   ShuffleOptions shuffle;
   TransformOptions transforms;

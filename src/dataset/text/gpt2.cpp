@@ -1,6 +1,6 @@
-// GPT-2's byte-pair encoding. The text is cut into words (contractions, letters, numbers, other signs, each with at most
-// one space before it, and runs of space); the bytes of a word are written as printable characters, and neighbours are
-// merged in the order of the merge table until no pair is in it.
+// GPT-2's byte-pair encoding. The text is cut into words (contractions, letters, numbers, other signs, each with at
+// most one space before it, and runs of space); the bytes of a word are written as printable characters, and neighbours
+// are merged in the order of the merge table until no pair is in it.
 #include <muster/dataset/vocabulary.hpp>
 
 #include "dataset/text/numbers.hpp"

@@ -83,8 +83,7 @@ TEST(Vocabulary, Gpt2KeepsNumbersOfAllScriptsFromLetters) {
   // Merges of a sign with the first byte of a number: they show which are in one word.
   SmallGpt2 files;
   files.json.pop_back();
-  for (const char* token : {"2Â", "aÂ", "2Ù", "aÙ"})
-    files.json += fmt::format(", \"{}\": {}", token, files.next++);
+  for (const char* token : {"2Â", "aÂ", "2Ù", "aÙ"}) files.json += fmt::format(", \"{}\": {}", token, files.next++);
   files.json += "}";
   files.merges += "2 Â\na Â\n2 Ù\na Ù\n";
   const auto vocabulary = gpt2_vocabulary(files.json, files.merges);
