@@ -77,27 +77,29 @@ ranks_ 2 "$MUSTER" replay seam
 expect_exit 0
 expect_contains 'replayed    200 updates'
 
-case_ "changes by the workers' own optimizers: one killed, one paused and back, which starts afresh; stopped, resumed, replayed"
+case_ "changes by the workers' own optimizers: one killed, one paused and back; stopped, resumed, replayed"
 changes=(--set parallel.push_every=3 --set parallel.staleness=2 --set parallel.servers=2 --set 'optimizer={adam: {lr: 0.01, clip_norm: 0.5}}')
 changes+=(--set schedule=constant --set checkpoint.every=never --set eval.every=never --set log.every='500 steps' --set data.batch=300)
-bash "$MUSTER_SOURCE/jobs/mpirun/muster-run" -n 5 -- train replay.yaml --set run.directory=changes --set run.steps=100000000 "${changes[@]}" >log 2>&1 &
+: >log   # appended to, by us too
+bash "$MUSTER_SOURCE/jobs/mpirun/muster-run" -n 5 -- train replay.yaml --set run.directory=changes --set run.steps=100000000 "${changes[@]}" >>log 2>&1 &
 job=$!
-until_() { for _ in $(seq 400); do grep -qE "$1" log && return; sleep 0.05; done; fail_case "the log never said '$1'"; }
+until_() { for _ in $(seq 1200); do sed -n "/${2:-^}/,\$p" log | grep -qE "$1" && return; sleep 0.05; done; fail_case "the log never said '$1'"; }
 until_ 'step '
 kill -KILL "$(rank_of changes 2)"
 kill -STOP "$(rank_of changes 3)"
 until_ 'worker 1 \(rank 3 .* is gone'
 kill -CONT "$(rank_of changes 3)"
 until_ 'worker 1 \(rank 3 .* is back'
-fresh_() { grep -c '"is_fresh":1' changes/record.jsonl; }
-for _ in $(seq 1200); do [ "$(fresh_)" -ge 4 ] && break; sleep 0.05; done   # three, and worker 1 again
+echo 'it is back' >>log
+until_ 'shares 0/[1-9][0-9]*/[1-9][0-9]* %' 'it is back'
 kill -USR1 "$(rank_of changes 4)"
 wait "$job"
 expect_equal "$?" 75 "exit code of the run: $(tail -n 3 log)"
 expect_true grep -q "changes made by 3 steps of a worker's own adam" log
 step=$(find changes/checkpoints -name 'step-*' | sed 's/.*step-0*//')
-before=$(fresh_)
-expect_true test "$before" -ge 4
+fresh_() { grep -c '"is_fresh":1' changes/record.jsonl; }
+before=$(fresh_) # 3, or 4: one that was paused while it had nothing under way goes on with its own state
+expect_true test "$before" -ge 3
 ranks_ 4 "$MUSTER" train replay.yaml --set run.directory=changes --resume "${changes[@]}" --set run.steps=$((step + 100))
 expect_exit 0
 expect_contains "resumed at step $step"
